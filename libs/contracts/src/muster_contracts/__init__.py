@@ -1,0 +1,1 @@
+"""Wire messages, subjects, envelope, schemas."""

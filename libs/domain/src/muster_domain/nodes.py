@@ -1,0 +1,79 @@
+"""Nodes, their devices, and who sits where."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from muster_domain.quantity import Resources
+from muster_domain.selectors import Labels, Taint
+
+
+class DeviceHealth(StrEnum):
+    """Whether a device may be given out."""
+
+    HEALTHY = "healthy"
+    FAILED = "failed"
+    HELD_BY_OTHERS = "held_by_others"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """One accelerator. `index` is what the runtime makes visible; `resource` is what it counts as."""
+
+    index: int
+    resource: str
+    model: str = ""
+    memory_bytes: int = 0
+    numa_node: int = 0
+    health: DeviceHealth = DeviceHealth.HEALTHY
+
+
+class NodeCondition(StrEnum):
+    """What placement thinks of a node.
+
+    READY takes pods. SUSPECT has been silent too long for new pods. FENCED has been silent so long
+    that its agent has stopped its own pods. CORDONED is kept empty by a person (drain).
+    """
+
+    READY = "ready"
+    SUSPECT = "suspect"
+    FENCED = "fenced"
+    CORDONED = "cordoned"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A machine as its agent reported it, in milli-units."""
+
+    name: str
+    allocatable: Resources
+    labels: Labels = field(default_factory=dict[str, str])
+    taints: tuple[Taint, ...] = ()
+    devices: tuple[Device, ...] = ()
+    simulated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodAssignment:
+    """One pod's seat. `rank` counts all pods of the gang from 0, in pod set order.
+
+    `devices` gives the indices by resource name for resources that have devices.
+    """
+
+    pod_set: str
+    index: int
+    rank: int
+    node: str
+    devices: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """The seats of one gang, in rank order."""
+
+    pods: tuple[PodAssignment, ...]
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names of the nodes in use, sorted."""
+        return tuple(sorted({pod.node for pod in self.pods}))

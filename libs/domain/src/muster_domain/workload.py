@@ -1,0 +1,167 @@
+"""A workload: what somebody wants to run, as one gang of pod sets."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from muster_domain.quantity import Resources, add, scale
+from muster_domain.selectors import Labels, NodeDemand
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentVariable:
+    """A name and value given to a container."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """What a runtime starts. Resources are already counted in the pod set."""
+
+    name: str
+    image: str = ""
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    environment: tuple[EnvironmentVariable, ...] = ()
+    working_directory: str = ""
+
+
+class TopologyMode(StrEnum):
+    """How strongly a pod set wants to sit together."""
+
+    REQUIRED = "required"
+    PREFERRED = "preferred"
+    UNCONSTRAINED = "unconstrained"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceConstraint:
+    """Each `size` pods sit in one domain of the level named by `node_label`."""
+
+    node_label: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyRequest:
+    """Where a pod set wants to sit. `node_label` names the level; empty means the lowest."""
+
+    mode: TopologyMode
+    node_label: str = ""
+    pod_set_group: str = ""
+    slices: tuple[SliceConstraint, ...] = ()
+
+
+class RestartPolicy(StrEnum):
+    """What the runtime does when a container of the pod exits."""
+
+    NEVER = "Never"
+    ON_FAILURE = "OnFailure"
+    ALWAYS = "Always"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSet:
+    """`count` equal pods. `min_count` below `count` allows a smaller gang (elastic or partial).
+
+    `requests` are milli-units of one pod, after defaults. `priority` is the pod's own, if any.
+    """
+
+    name: str
+    count: int
+    requests: Resources = field(default_factory=dict[str, int])
+    min_count: int | None = None
+    demand: NodeDemand = NodeDemand()
+    topology: TopologyRequest | None = None
+    containers: tuple[Container, ...] = ()
+    restart_policy: RestartPolicy = RestartPolicy.NEVER
+    labels: Labels = field(default_factory=dict[str, str])
+    annotations: Labels = field(default_factory=dict[str, str])
+
+    @property
+    def total_requests(self) -> dict[str, int]:
+        """Milli-units of the whole set."""
+        return scale(self.requests, self.count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Managed:
+    """Muster's agents start the pods."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class External:
+    """The submitter runs the job itself and renews a lease; silence for `lease_ms` ends it."""
+
+    lease_ms: int
+
+
+Execution = Managed | External
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalQueueRef:
+    """A Kueue LocalQueue: `namespace/name` of the workload's own namespace."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolcanoQueueRef:
+    """A Volcano Queue, for a job that names no LocalQueue."""
+
+    name: str
+
+
+QueueRef = LocalQueueRef | VolcanoQueueRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """The object that a workload was made from."""
+
+    api_version: str
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What was asked for. Never changes; what happened to it is a `WorkloadState`.
+
+    `id` is unique for ever and derived from the submission, so the same submission twice is the
+    same workload. Higher `priority` goes first. `volcano_queue` is set beside a LocalQueue when the
+    job names both: its capability is a ceiling, its quota is charged to the LocalQueue.
+    """
+
+    id: str
+    namespace: str
+    name: str
+    queue: QueueRef
+    pod_sets: tuple[PodSet, ...]
+    owner: Owner
+    created_at_ms: int
+    priority: int = 0
+    priority_class: str = ""
+    execution: Execution = Managed()
+    max_execution_time_ms: int | None = None
+    active: bool = True
+    volcano_queue: str = ""
+    user: str = ""
+    labels: Labels = field(default_factory=dict[str, str])
+    annotations: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, the name that people use."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def total_requests(self) -> dict[str, int]:
+        """Milli-units of all pods together."""
+        total: dict[str, int] = {}
+        for pod_set in self.pod_sets:
+            total = add(total, pod_set.total_requests)
+        return total

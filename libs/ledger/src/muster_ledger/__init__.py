@@ -1,0 +1,1 @@
+"""Two-phase quota ledger: model, memory store, Redis store, verify."""

@@ -1,0 +1,1 @@
+"""Usage intervals to cost lines, pure."""

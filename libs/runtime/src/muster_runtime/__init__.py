@@ -1,0 +1,1 @@
+"""Service chassis: bus, inbox, outbox relay, leases, telemetry, health, settings."""

@@ -1,0 +1,1 @@
+"""Builders, verified fakes, scenario loader, embedded servers for tests."""
