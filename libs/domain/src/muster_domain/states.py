@@ -10,6 +10,7 @@ an old attempt changes nothing.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from muster_domain.conditions import (
     DeactivationCause,
@@ -60,6 +61,7 @@ class Pending:
     requeue_at_ms: int | None = None
     last_eviction: EvictionReason | None = None
     past_execution_ms: int = 0
+    kind: Literal["pending"] = "pending"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +74,7 @@ class Reserved:
     queued_at_ms: int
     requeue_count: int = 0
     past_execution_ms: int = 0
+    kind: Literal["reserved"] = "reserved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +94,7 @@ class Admitted:
     lease_until_ms: int | None = None
     requeue_count: int = 0
     past_execution_ms: int = 0
+    kind: Literal["admitted"] = "admitted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +102,7 @@ class Requeue:
     """After the pods are gone the workload waits again, held back until `at_ms` if that is set."""
 
     at_ms: int | None = None
+    kind: Literal["requeue"] = "requeue"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +111,7 @@ class End:
 
     outcome: Outcome
     message: str = ""
+    kind: Literal["end"] = "end"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +130,7 @@ class Evicting:
     cause: DeactivationCause = DeactivationCause.NONE
     requeue_count: int = 0
     past_execution_ms: int = 0
+    kind: Literal["evicting"] = "evicting"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +142,7 @@ class Finished:
     attempt: int
     message: str = ""
     explanation: Explanation | None = None
+    kind: Literal["finished"] = "finished"
 
 
 WorkloadState = Pending | Reserved | Admitted | Evicting | Finished

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal
 
 from muster_domain.quantity import Resources, add, scale
 from muster_domain.selectors import Labels, NodeDemand
@@ -90,12 +91,15 @@ class PodSet:
 class Managed:
     """Muster's agents start the pods."""
 
+    kind: Literal["managed"] = "managed"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class External:
     """The submitter runs the job itself and renews a lease; silence for `lease_ms` ends it."""
 
     lease_ms: int
+    kind: Literal["external"] = "external"
 
 
 Execution = Managed | External
@@ -103,9 +107,10 @@ Execution = Managed | External
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalQueueRef:
-    """A Kueue LocalQueue: `namespace/name` of the workload's own namespace."""
+    """A Kueue LocalQueue in the workload's own namespace."""
 
     name: str
+    kind: Literal["local_queue"] = "local_queue"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +118,7 @@ class VolcanoQueueRef:
     """A Volcano Queue, for a job that names no LocalQueue."""
 
     name: str
+    kind: Literal["volcano_queue"] = "volcano_queue"
 
 
 QueueRef = LocalQueueRef | VolcanoQueueRef

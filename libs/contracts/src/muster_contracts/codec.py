@@ -1,0 +1,55 @@
+"""Bytes to frozen values and back, for every message there is."""
+
+import re
+from functools import cache
+from typing import TypeVar, get_args
+
+from muster_domain.errors import InvalidValue
+from pydantic import TypeAdapter, ValidationError
+
+from muster_contracts import events
+
+T = TypeVar("T")
+
+BODY_BYTES_MAX = 512 * 1024
+"""A larger message is refused at the door."""
+
+_WORD = re.compile(r"(?<!^)(?=[A-Z])")
+EVENT_TYPES: dict[str, type[events.Event]] = {
+    _WORD.sub("_", kind.__name__).lower(): kind for kind in get_args(events.Event)
+}
+"""Event name in subjects (`quota_reserved`) to its type."""
+
+EVENT_NAMES = {kind: name for name, kind in EVENT_TYPES.items()}
+
+
+@cache
+def _adapter(kind: type[T]) -> TypeAdapter[T]:
+    return TypeAdapter(kind)
+
+
+def encode(value: object) -> bytes:
+    """JSON of any message or domain value."""
+    return _adapter(type(value)).dump_json(value, exclude_defaults=False)
+
+
+def decode(kind: type[T], body: bytes) -> T:
+    """Read one value. Raises `InvalidValue` naming the first field that is wrong."""
+    if len(body) > BODY_BYTES_MAX:
+        raise InvalidValue(
+            f"the message has {len(body)} bytes", fix=f"send at most {BODY_BYTES_MAX} bytes"
+        )
+    try:
+        return _adapter(kind).validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InvalidValue(first["msg"], field=where or "body") from error
+
+
+def decode_event(name: str, body: bytes) -> events.Event:
+    """Read an event by the name in its subject. Raises `InvalidValue`."""
+    kind = EVENT_TYPES.get(name)
+    if kind is None:
+        raise InvalidValue(f"there is no event {name!r}", field="subject")
+    return decode(kind, body)

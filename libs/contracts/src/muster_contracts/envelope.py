@@ -1,0 +1,94 @@
+"""CloudEvents 1.0 in NATS binary mode: attributes in headers, the payload as the body.
+
+Ids are derived, never random, so that a retry after a crash repeats the same id.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from muster_domain.errors import InvalidValue
+
+from muster_contracts.subjects import Service
+
+MESSAGE_ID = "Nats-Msg-Id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Envelope:
+    """What every message says about itself. `time_ms` is the owner's clock at the decision."""
+
+    id: str
+    source: str
+    type: str
+    time_ms: int
+    causation_id: str = ""
+    correlation_id: str = ""
+    traceparent: str = ""
+    extra: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def derived_id(*parts: str | int) -> str:
+    """A stable id of what the parts name."""
+    text = "\x1f".join(str(part) for part in parts)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def event_type(owner: Service, name: str) -> str:
+    """The CloudEvents type of an event, for example `dev.muster.admission.v1.quota_reserved`."""
+    return f"dev.muster.{owner}.v1.{name}"
+
+
+def to_headers(envelope: Envelope) -> dict[str, str]:
+    """NATS headers of an envelope."""
+    headers = {
+        MESSAGE_ID: envelope.id,
+        "ce-specversion": "1.0",
+        "ce-id": envelope.id,
+        "ce-source": envelope.source,
+        "ce-type": envelope.type,
+        "ce-time": rfc3339(envelope.time_ms),
+    }
+    optional = {
+        "ce-causationid": envelope.causation_id,
+        "ce-correlationid": envelope.correlation_id,
+        "traceparent": envelope.traceparent,
+    }
+    headers.update({name: value for name, value in optional.items() if value})
+    return headers
+
+
+def from_headers(headers: Mapping[str, str]) -> Envelope:
+    """Read an envelope. Raises `InvalidValue` when the id is missing."""
+    identity = headers.get("ce-id") or headers.get(MESSAGE_ID)
+    if not identity:
+        raise InvalidValue(
+            "the message has no id", field="ce-id", fix=f"set the header ce-id or {MESSAGE_ID}"
+        )
+    return Envelope(
+        id=identity,
+        source=headers.get("ce-source", ""),
+        type=headers.get("ce-type", ""),
+        time_ms=_millis(headers.get("ce-time", "")),
+        causation_id=headers.get("ce-causationid", ""),
+        correlation_id=headers.get("ce-correlationid", ""),
+        traceparent=headers.get("traceparent", ""),
+    )
+
+
+def rfc3339(time_ms: int) -> str:
+    """A time as CloudEvents writes it."""
+    seconds, millis = divmod(time_ms, 1000)
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{millis:03d}Z"
+
+
+def _millis(text: str) -> int:
+    if not text:
+        return 0
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidValue(f"{text!r} is not a time", field="ce-time") from error
+    return int(moment.timestamp() * 1000)

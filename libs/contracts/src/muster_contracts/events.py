@@ -1,0 +1,300 @@
+"""Facts, in the past tense, each published by its one owner.
+
+Every admission event carries the state that the workload is in after it, so a projection is a
+mapping from id to the last state, and the store can be rebuilt from the log.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from muster_domain.conditions import Explanation, Outcome, PreemptionReason
+from muster_domain.nodes import Node, Placement
+from muster_domain.states import Admitted, Evicting, Finished, Pending, Reserved
+from muster_domain.workload import Workload
+
+JsonObject = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadSubmitted:
+    """gateway: a job was accepted at the door and becomes a workload.
+
+    `objects_sequence` is the last declared object that the gateway had seen when it resolved the
+    queue; admission decides only after it has seen as much. `manifest` is the job as written.
+    """
+
+    workload: Workload
+    cluster_queue: str
+    objects_sequence: int
+    manifest: JsonObject = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelRequested:
+    """gateway: somebody wants the workload ended."""
+
+    workload_id: str
+    by: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishReported:
+    """gateway: the holder of an external job says that it ended."""
+
+    workload_id: str
+    outcome: Outcome
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRenewed:
+    """gateway: the holder of an external job is alive."""
+
+    workload_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectApplied:
+    """gateway: an object was declared; the document is kept as it was written."""
+
+    kind: str
+    namespace: str
+    name: str
+    document: JsonObject
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectDeleted:
+    """gateway: an object is no longer wanted."""
+
+    kind: str
+    namespace: str
+    name: str
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadQueued:
+    """admission: the workload waits in its ClusterQueue."""
+
+    workload: Workload
+    cluster_queue: str
+    version: int
+    state: Pending
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaReserved:
+    """admission: quota is held for it; placement is to find seats."""
+
+    workload: Workload
+    version: int
+    state: Reserved
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadAdmitted:
+    """admission: quota is posted and the seats are confirmed; the pods may start."""
+
+    workload: Workload
+    version: int
+    state: Admitted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodsBecameReady:
+    """admission: all pods of the workload run."""
+
+    workload_id: str
+    version: int
+    state: Admitted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadEvicted:
+    """admission: it must give everything back; quota stays charged until it has."""
+
+    workload_id: str
+    version: int
+    state: Evicting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadRequeued:
+    """admission: everything was given back and it waits again."""
+
+    workload_id: str
+    version: int
+    state: Pending
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadFinished:
+    """admission: it ended, once and for ever."""
+
+    workload_id: str
+    version: int
+    state: Finished
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionRequested:
+    """admission: it could start if somebody gave back; preemption is to name victims."""
+
+    workload_id: str
+    version: int
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Victim:
+    """One workload that would have to give back, as of one attempt of it."""
+
+    workload_id: str
+    attempt: int
+    reason: PreemptionReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VictimsProposed:
+    """preemption: these together would let it start. All of them or none."""
+
+    workload_id: str
+    version: int
+    victims: tuple[Victim, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VictimsNotFound:
+    """preemption: nobody who may be preempted would help."""
+
+    workload_id: str
+    version: int
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangPlaced:
+    """placement: all members have seats, held for this attempt."""
+
+    workload_id: str
+    attempt: int
+    placement: Placement
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangUnplaceable:
+    """placement: no seats for all members; nothing is held."""
+
+    workload_id: str
+    attempt: int
+    explanation: Explanation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangStarted:
+    """placement: the agents report every member running."""
+
+    workload_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangFinished:
+    """placement: the members ended by themselves."""
+
+    workload_id: str
+    attempt: int
+    outcome: Outcome
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangLost:
+    """placement: a member's node is gone or drained; the gang must be evicted whole."""
+
+    workload_id: str
+    attempt: int
+    node: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangReleased:
+    """placement: no member runs any more and its seats are free."""
+
+    workload_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRegistered:
+    """agent: this is the machine. `incarnation` grows with every start of the agent."""
+
+    node: Node
+    incarnation: int
+    heartbeat_interval_ms: int
+    running_pods: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodStarted:
+    """agent: the pod's process runs."""
+
+    pod_uid: str
+    workload_id: str
+    attempt: int
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodFinished:
+    """agent: the pod's process is gone. `stopped` when it was told to stop."""
+
+    pod_uid: str
+    workload_id: str
+    attempt: int
+    node: str
+    exit_code: int
+    stopped: bool = False
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainRequested:
+    """gateway: keep the node empty (`drained` true) or use it again."""
+
+    node: str
+    drained: bool
+    by: str = ""
+
+
+WorkloadFact = (
+    WorkloadSubmitted
+    | CancelRequested
+    | FinishReported
+    | LeaseRenewed
+    | WorkloadQueued
+    | QuotaReserved
+    | WorkloadAdmitted
+    | PodsBecameReady
+    | WorkloadEvicted
+    | WorkloadRequeued
+    | WorkloadFinished
+    | PreemptionRequested
+    | VictimsProposed
+    | VictimsNotFound
+    | GangPlaced
+    | GangUnplaceable
+    | GangStarted
+    | GangFinished
+    | GangLost
+    | GangReleased
+)
+NodeFact = NodeRegistered | PodStarted | PodFinished
+ObjectFact = ObjectApplied | ObjectDeleted
+Event = WorkloadFact | NodeFact | ObjectFact | DrainRequested

@@ -1,0 +1,100 @@
+"""The public messages: what CI publishes and what it reads back."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+from collections.abc import Mapping
+
+from muster_domain.conditions import Explanation, Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitJob:
+    """A manifest (`manifest` as an object, or `yaml` as text) with one job in it.
+
+    `external_lease_ms` set means that the submitter runs the job itself.
+    """
+
+    manifest: Mapping[str, Any] | None = None
+    yaml: str = ""
+    user: str = ""
+    external_lease_ms: int | None = None
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishJob:
+    """The job ended. Name it by `id`, or by `name` in the subject's namespace."""
+
+    id: str = ""
+    name: str = ""
+    outcome: Literal[Outcome.SUCCEEDED, Outcome.FAILED] = Outcome.SUCCEEDED
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelJob:
+    """The job is no longer wanted."""
+
+    id: str = ""
+    name: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatJob:
+    """The holder of an external job is alive."""
+
+    id: str = ""
+    name: str = ""
+
+
+class Verdict(StrEnum):
+    """What was decided about a workload, in the words of the public decision."""
+
+    QUEUED = "queued"
+    RESERVED = "reserved"
+    ADMITTED = "admitted"
+    REFUSED = "refused"
+    PREEMPTED = "preempted"
+    EVICTED = "evicted"
+    REQUEUED = "requeued"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """One pod's node and devices."""
+
+    rank: int
+    pod_set: str
+    node: str
+    devices: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The last word about one workload. A late reader still finds it on its subject.
+
+    `reason` is a reason word of `muster_domain.conditions`; `outcome` is set once finished or
+    refused. `lease_until_ms` only for external jobs.
+    """
+
+    id: str
+    namespace: str
+    name: str
+    decision: Verdict
+    reason: str
+    message: str
+    queue: str
+    cluster_queue: str
+    partition: str
+    attempt: int
+    at_ms: int
+    priority: int = 0
+    flavors: Mapping[str, str] = field(default_factory=dict[str, str])
+    assignments: tuple[Seat, ...] = ()
+    outcome: Outcome | None = None
+    explanation: Explanation | None = None
+    preemptor: str = ""
+    lease_until_ms: int | None = None

@@ -1,0 +1,151 @@
+"""Every subject, built and parsed in one place.
+
+Public:    muster.v1.jobs.<namespace>.<submit|finish|cancel|heartbeat>
+           muster.v1.decisions.<namespace>.<workload>
+Objects:   muster.obj.<kind>.<namespace or _>.<name>
+Events:    muster.evt.<owner>.v1.<name>.<partition>.<namespace>.<workload id>
+           muster.evt.agent.v1.<name>.<node>
+Pods:      muster.cmd.agent.v1.pod.<node>.<pod uid>
+Telemetry: muster.tel.agent.v1.<name>.<node>
+Queries:   muster.rpc.<owner>.v1.<query>.<shard>
+Dead:      muster.dlq.<service>.<stream>
+
+User text is escaped into single tokens, so no name can add a level or a wildcard.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from muster_domain.errors import InvalidValue
+
+_SAFE = re.compile(r"[A-Za-z0-9_-]")
+_ESCAPED = re.compile(r"=([0-9A-F]{2})")
+NO_NAMESPACE = "_"
+
+
+class JobVerb(StrEnum):
+    """What a submitter may say about a job."""
+
+    SUBMIT = "submit"
+    FINISH = "finish"
+    CANCEL = "cancel"
+    HEARTBEAT = "heartbeat"
+
+
+class Service(StrEnum):
+    """Who owns facts."""
+
+    GATEWAY = "gateway"
+    ADMISSION = "admission"
+    PLACEMENT = "placement"
+    PREEMPTION = "preemption"
+    ACCOUNTING = "accounting"
+    AGENT = "agent"
+
+
+def token(text: str) -> str:
+    """One subject token for any text; letters, digits, `_` and `-` stay as they are."""
+    if not text:
+        return "="
+    return "".join(
+        character if _SAFE.fullmatch(character) else _escape(character) for character in text
+    )
+
+
+def untoken(text: str) -> str:
+    """The text that `token` escaped."""
+    if text == "=":
+        return ""
+    raw = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+    return raw.encode("latin-1", "surrogateescape").decode("utf-8")
+
+
+def _escape(character: str) -> str:
+    return "".join(f"={byte:02X}" for byte in character.encode())
+
+
+def job(namespace: str, verb: JobVerb) -> str:
+    """Where a submitter publishes."""
+    return f"muster.v1.jobs.{token(namespace)}.{verb}"
+
+
+def decision(namespace: str, workload: str) -> str:
+    """Where the last decision about a workload of that name stands."""
+    return f"muster.v1.decisions.{token(namespace)}.{token(workload)}"
+
+
+def declared_object(kind: str, namespace: str, name: str) -> str:
+    """Where the last applied version of an object stands."""
+    return f"muster.obj.{token(kind)}.{token(namespace) if namespace else NO_NAMESPACE}.{token(name)}"
+
+
+def workload_event(
+    owner: Service, name: str, partition: str, namespace: str, workload_id: str
+) -> str:
+    """A fact about one workload, published by its owner only."""
+    return f"muster.evt.{owner}.v1.{name}.{partition}.{token(namespace)}.{token(workload_id)}"
+
+
+def workload_events_of(owner: Service, partition: str) -> str:
+    """Filter: everything that one owner says about the workloads of one partition."""
+    return f"muster.evt.{owner}.v1.*.{partition}.>"
+
+
+def events_of(owner: Service) -> str:
+    """Filter: everything that one owner says."""
+    return f"muster.evt.{owner}.v1.>"
+
+
+def node_event(name: str, node: str) -> str:
+    """A fact that a node's agent observed."""
+    return f"muster.evt.agent.v1.{name}.{token(node)}"
+
+
+def pod_command(node: str, pod_uid: str) -> str:
+    """What should become of one pod; the last message on the subject holds."""
+    return f"muster.cmd.agent.v1.pod.{token(node)}.{token(pod_uid)}"
+
+
+def pod_commands_for(node: str) -> str:
+    """Filter: what should become of all pods of one node."""
+    return f"muster.cmd.agent.v1.pod.{token(node)}.*"
+
+
+def telemetry(name: str, node: str) -> str:
+    """A sample that may be lost."""
+    return f"muster.tel.agent.v1.{name}.{token(node)}"
+
+
+def query(owner: Service, name: str, shard: str = "any") -> str:
+    """Where the owner of a shard answers a question about it."""
+    return f"muster.rpc.{owner}.v1.{name}.{shard}"
+
+
+def dead_letter(service: Service, stream: str) -> str:
+    """Where a message goes that no code of that service can digest."""
+    return f"muster.dlq.{service}.{token(stream)}"
+
+
+@dataclass(frozen=True, slots=True)
+class JobAddress:
+    """What a job subject says."""
+
+    namespace: str
+    verb: JobVerb
+
+
+def parse_job(subject: str) -> JobAddress:
+    """Read a job subject. Raises `InvalidValue` when it is not one."""
+    parts = subject.split(".")
+    if len(parts) != 5 or parts[:3] != ["muster", "v1", "jobs"]:  # noqa: PLR2004 - five tokens
+        raise InvalidValue(f"{subject!r} is not a job subject", field="subject")
+    try:
+        return JobAddress(untoken(parts[3]), JobVerb(parts[4]))
+    except ValueError as error:
+        raise InvalidValue(f"{subject!r} is not a job subject", field="subject") from error
+
+
+def event_name(subject: str) -> str:
+    """The event's name in any `muster.evt` subject."""
+    return subject.split(".", 5)[4]
