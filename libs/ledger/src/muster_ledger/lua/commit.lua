@@ -1,0 +1,40 @@
+-- One commit of one shard: all or nothing, at most once.
+-- KEYS: meta, state, outbox (one hash tag)
+-- ARGV: epoch, expected version, new version, watermark, commit id,
+--       3 counts (puts, deletes, messages), then name,value.. name.. subject,id,headers,body..
+-- Epochs and versions are integers below 2^53, which a Lua number holds exactly. Quantities are
+-- opaque here; no arithmetic is done on them.
+-- A script that fails half-way is not rolled back: everything that can refuse stands first, the
+-- outbox (which refuses a position that is not after its last) before the state, meta at the end.
+local CHUNK = 2000 -- arguments per call; unpack can push about 8000
+local stored = redis.call('HMGET', KEYS[1], 'epoch', 'version', 'commit')
+local epoch, version = stored[1] or '0', stored[2] or '0'
+if tonumber(epoch) > tonumber(ARGV[1]) then
+  return {'fenced', epoch}
+end
+if stored[3] == ARGV[5] then
+  redis.call('HSET', KEYS[1], 'commit', ARGV[5]) -- a write, for WAITAOF to wait on
+  return {'committed', version}
+end
+if tonumber(epoch) ~= tonumber(ARGV[1]) or tonumber(version) ~= tonumber(ARGV[2]) then
+  return {'stale', version}
+end
+
+local puts, deletes, messages = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local first_put = 9
+local first_delete = first_put + 2 * puts
+local first_message = first_delete + deletes
+
+for ordinal = 1, messages do
+  local at = first_message + 4 * (ordinal - 1)
+  redis.call('XADD', KEYS[3], ARGV[3] .. '-' .. ordinal,
+    's', ARGV[at], 'i', ARGV[at + 1], 'h', ARGV[at + 2], 'b', ARGV[at + 3])
+end
+for at = first_put, first_delete - 1, CHUNK do
+  redis.call('HSET', KEYS[2], unpack(ARGV, at, math.min(at + CHUNK, first_delete) - 1))
+end
+for at = first_delete, first_message - 1, CHUNK do
+  redis.call('HDEL', KEYS[2], unpack(ARGV, at, math.min(at + CHUNK, first_message) - 1))
+end
+redis.call('HSET', KEYS[1], 'version', ARGV[3], 'watermark', ARGV[4], 'commit', ARGV[5])
+return {'committed', ARGV[3]}
