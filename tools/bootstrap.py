@@ -33,7 +33,10 @@ def find_python() -> str:
     candidates += [shutil.which(f"python3.{minor}") for minor in (13, 12, 11)]
     for candidate in filter(None, candidates):
         probe = f"import sys; sys.exit(sys.version_info < {OLDEST})"
-        if subprocess.run([candidate, "-c", probe], check=False, capture_output=True).returncode == 0:
+        if (
+            subprocess.run([candidate, "-c", probe], check=False, capture_output=True).returncode
+            == 0
+        ):
             return candidate
     sys.exit("muster needs Python 3.11 or newer; set MUSTER_PYTHON to one")
 
@@ -56,7 +59,9 @@ def find_uv() -> str:
 def works(command: str) -> bool:
     """Whether the command starts at all (a pyenv shim on PATH may not)."""
     try:
-        return subprocess.run([command, "--version"], check=False, capture_output=True).returncode == 0
+        return (
+            subprocess.run([command, "--version"], check=False, capture_output=True).returncode == 0
+        )
     except OSError:
         return False
 

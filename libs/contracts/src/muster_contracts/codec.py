@@ -4,10 +4,10 @@ import re
 from functools import cache
 from typing import TypeVar, get_args
 
-from muster_domain.errors import InvalidValue
 from pydantic import TypeAdapter, ValidationError
 
 from muster_contracts import events
+from muster_domain.errors import InvalidValue
 
 T = TypeVar("T")
 

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from muster_domain.errors import InvalidValue
-
 from muster_contracts.subjects import Service
+from muster_domain.errors import InvalidValue
 
 MESSAGE_ID = "Nats-Msg-Id"
 

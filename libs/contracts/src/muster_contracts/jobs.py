@@ -1,9 +1,9 @@
 """The public messages: what CI publishes and what it reads back."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
-from collections.abc import Mapping
 
 from muster_domain.conditions import Explanation, Outcome
 

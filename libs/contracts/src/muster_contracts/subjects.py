@@ -77,7 +77,9 @@ def decision(namespace: str, workload: str) -> str:
 
 def declared_object(kind: str, namespace: str, name: str) -> str:
     """Where the last applied version of an object stands."""
-    return f"muster.obj.{token(kind)}.{token(namespace) if namespace else NO_NAMESPACE}.{token(name)}"
+    return (
+        f"muster.obj.{token(kind)}.{token(namespace) if namespace else NO_NAMESPACE}.{token(name)}"
+    )
 
 
 def workload_event(

@@ -3,8 +3,8 @@
 Every refusal carries one of these and the numbers behind it.
 """
 
-from dataclasses import dataclass, field
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -72,6 +72,8 @@ class UnplaceableReason(StrEnum):
     GANG_INCOMPLETE = "GangIncomplete"
     TOPOLOGY = "TopologyPlacementFailed"
     QUEUE_CAPABILITY = "ExceedsQueueCapability"
+    FRACTIONAL_DEVICE = "FractionalDeviceRequest"
+    UNSUPPORTED_TOPOLOGY = "UnsupportedTopologyRequest"
 
 
 class Outcome(StrEnum):

@@ -18,7 +18,7 @@ class DeviceHealth(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """One accelerator. `index` is what the runtime makes visible; `resource` is what it counts as."""
+    """One accelerator. `index` is what a runtime makes visible, `resource` what it counts as."""
 
     index: int
     resource: str

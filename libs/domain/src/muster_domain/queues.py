@@ -227,7 +227,7 @@ class Namespace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolcanoQueue:
-    """A Volcano Queue. Resources are milli-units; a resource absent from `capability` has no ceiling."""
+    """A Volcano Queue, in milli-units. A resource absent from `capability` has no ceiling."""
 
     name: str
     weight: int = 1

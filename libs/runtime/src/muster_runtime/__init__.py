@@ -1,1 +1,5 @@
-"""Service chassis: bus, inbox, outbox relay, leases, telemetry, health, settings."""
+"""The chassis of every service.
+
+Owns the way to the bus, the stored state, leases, telemetry and health. Knows nothing of quota,
+nodes or money.
+"""

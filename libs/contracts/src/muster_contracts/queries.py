@@ -1,0 +1,238 @@
+"""Questions that owners answer about what they own, and the shapes of the answers.
+
+A question is a JSON object on `subjects.query(owner, name, shard)`; lists are paged by `limit` and
+`offset` and say their whole size.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from muster_contracts.jobs import Seat
+from muster_domain.conditions import Explanation, Outcome
+from muster_domain.nodes import NodeCondition
+
+PAGE_MAX = 1000
+
+
+class Phase(StrEnum):
+    """A workload's state in one word, as lists show it."""
+
+    PENDING = "Pending"
+    RESERVED = "QuotaReserved"
+    ADMITTED = "Admitted"
+    RUNNING = "Running"
+    EVICTING = "Evicting"
+    FINISHED = "Finished"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadRow:
+    """One line of a queue. Positions are 0-based and only set while pending."""
+
+    id: str
+    namespace: str
+    name: str
+    kind: str
+    queue: str
+    cluster_queue: str
+    phase: Phase
+    reason: str
+    message: str
+    priority: int
+    requests_milli: Mapping[str, int]
+    pods: int
+    created_at_ms: int
+    attempt: int
+    user: str = ""
+    partition: str = ""
+    position_in_cluster_queue: int | None = None
+    position_in_local_queue: int | None = None
+    admitted_at_ms: int | None = None
+    finished_at_ms: int | None = None
+    outcome: Outcome | None = None
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadPage:
+    """Part of a list; `total` is the size of the whole."""
+
+    rows: tuple[WorkloadRow, ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ahead:
+    """A workload that goes first."""
+
+    id: str
+    namespace: str
+    name: str
+    user: str
+    priority: int
+    requests_milli: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitEstimate:
+    """How long until admission, as a range, and how many past admissions say so."""
+
+    low_ms: int
+    high_ms: int
+    samples: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadDetail:
+    """Everything that `muster explain` shows. `ahead` is cut at 20 of `ahead_total`."""
+
+    row: WorkloadRow
+    explanation: Explanation
+    ahead: tuple[Ahead, ...] = ()
+    ahead_total: int = 0
+    pods_by_set: Mapping[str, int] = field(default_factory=dict[str, int])
+    flavors: Mapping[str, str] = field(default_factory=dict[str, str])
+    seats: tuple[Seat, ...] = ()
+    estimate: WaitEstimate | None = None
+    timeline: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaRow:
+    """One (ClusterQueue, flavor, resource), in milli-units.
+
+    used = charged now (reserved and admitted); borrowed = what of it is above nominal; lent = what
+    of its nominal others use; max = what the tree could ever give it. `None` limits are no limits.
+    """
+
+    cluster_queue: str
+    cohort: str
+    flavor: str
+    resource: str
+    nominal_milli: int
+    used_milli: int
+    reserved_milli: int
+    borrowed_milli: int
+    lent_milli: int
+    available_milli: int
+    max_milli: int
+    borrowing_limit_milli: int | None = None
+    lending_limit_milli: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRow:
+    """One ClusterQueue. The counts equal the lengths of the lists, always."""
+
+    name: str
+    cohort: str
+    strategy: str
+    active: bool
+    reason: str
+    pending: int
+    inadmissible: int
+    reserving: int
+    admitted: int
+    local_queues: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaPage:
+    """Queues and their quota, sorted by name."""
+
+    queues: tuple[QueueRow, ...]
+    rows: tuple[QuotaRow, ...]
+
+
+class PlanVerdict(StrEnum):
+    """What would happen if the job were submitted now."""
+
+    ADMIT = "would be admitted now"
+    PREEMPT = "would start after preemption"
+    WAIT = "would wait"
+    NEVER = "never fits"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The answer of `muster plan`; nothing was changed."""
+
+    verdict: PlanVerdict
+    explanation: Explanation
+    flavors: Mapping[str, str] = field(default_factory=dict[str, str])
+    ahead_total: int = 0
+    victims: tuple[Ahead, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceRow:
+    """One accelerator and who has it; `holder` is `namespace/name` of a workload or empty."""
+
+    index: int
+    resource: str
+    model: str
+    health: str
+    holder: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRow:
+    """One node, in milli-units."""
+
+    name: str
+    condition: NodeCondition
+    allocatable_milli: Mapping[str, int]
+    free_milli: Mapping[str, int]
+    labels: Mapping[str, str]
+    devices: tuple[DeviceRow, ...]
+    workloads: tuple[str, ...]
+    last_heartbeat_ms: int
+    simulated: bool = False
+    agent_endpoint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePage:
+    """All nodes, sorted by name, and the largest gang of one-GPU pods that would fit now."""
+
+    nodes: tuple[NodeRow, ...]
+    largest_gang_of_one_gpu: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerReport:
+    """A proof that the books agree: per partition, what differs (empty when nothing does)."""
+
+    partition: str
+    version: int
+    holds: int
+    workloads: int
+    discrepancies: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostLine:
+    """One row of a cost report. Quantities are milli-unit-milliseconds, money is micro-units.
+
+    `cost_micros` is None where the flavor has no price.
+    """
+
+    key: str
+    resource_time: Mapping[str, int]
+    cost_micros: int | None
+    borrowed_time: Mapping[str, int] = field(default_factory=dict[str, int])
+    lost_time: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostReport:
+    """Cost by one dimension over a window; the lines, idle included, sum to `total` exactly."""
+
+    by: str
+    start_ms: int
+    end_ms: int
+    currency: str
+    lines: tuple[CostLine, ...]
+    idle: CostLine
+    total: CostLine

@@ -1,0 +1,157 @@
+"""One connection to the bus, and everything a service does over it.
+
+FastStream's broker owns the connection and its life; the hot paths (ordered reads, batched
+publishing) run over the same connection.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nats.errors import Error as NatsError
+from nats.errors import NoRespondersError
+from nats.js.errors import NotFoundError
+
+from muster_contracts import envelope
+from muster_contracts.subjects import Service, dead_letter
+from muster_domain.errors import (
+    Conflict,
+    Forbidden,
+    InvalidValue,
+    MusterError,
+    NotFound,
+    Transient,
+)
+from muster_runtime.publisher import Outgoing, Publisher
+from muster_runtime.reader import Reader, Received
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+
+Answer = Callable[[dict[str, Any]], Awaitable[bytes]]
+"""Answers a query: a JSON object in, JSON out; raises `MusterError` to refuse."""
+
+_REFUSALS: dict[str, type[MusterError]] = {
+    "invalid": InvalidValue,
+    "conflict": Conflict,
+    "not_found": NotFound,
+    "forbidden": Forbidden,
+    "transient": Transient,
+}
+_REFUSAL_HEADER = "Muster-Refusal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """A message that cannot be digested, and why."""
+
+    received: Received
+    stream: str
+    reason: str
+
+
+class Bus:
+    """What a service may do on the bus."""
+
+    def __init__(self, client: "Client", service: Service) -> None:
+        self.client = client
+        self.service = service
+        self._publisher = Publisher(client)
+
+    async def publish(self, messages: list[Outgoing]) -> list[int]:
+        """Publish to streams; returns stream sequences. Raises `Transient`."""
+        return await self._publisher.publish(messages)
+
+    def read(self, stream: str, subjects: tuple[str, ...], *, after: int) -> Reader:
+        """Read subjects of a stream in order, from the message after `after`."""
+        return Reader(self.client, stream, subjects, after=after)
+
+    async def last(self, stream: str, subject: str) -> Received | None:
+        """The last message on a subject, or None. Raises `Transient`."""
+        try:
+            found = await self.client.jetstream().get_last_msg(stream, subject, direct=True)
+        except NotFoundError:
+            return None
+        except (NatsError, OSError, TimeoutError) as error:
+            raise Transient(f"the bus did not answer: {error}") from error
+        return Received(
+            sequence=found.seq or 0,
+            subject=found.subject or subject,
+            headers=found.headers or {},
+            body=found.data or b"",
+            published_ms=0,
+        )
+
+    async def bury(self, letters: list[DeadLetter]) -> None:
+        """Put messages aside in the dead-letter stream, each once."""
+        await self.publish(
+            [
+                Outgoing(
+                    subject=dead_letter(self.service, letter.stream),
+                    body=letter.received.body,
+                    headers={
+                        envelope.MESSAGE_ID: envelope.derived_id(
+                            self.service, letter.stream, letter.received.sequence
+                        ),
+                        "Muster-Reason": letter.reason.replace("\n", " ")[:500],
+                        "Muster-Subject": letter.received.subject,
+                        "Muster-Sequence": str(letter.received.sequence),
+                    },
+                )
+                for letter in letters
+            ]
+        )
+
+    async def ask(self, subject: str, question: dict[str, Any], *, timeout_s: float = 2.0) -> bytes:
+        """Ask an owner. Raises what the owner raised, or `Transient` when nobody answers."""
+        try:
+            reply = await self.client.request(
+                subject, json.dumps(question).encode(), timeout=timeout_s
+            )
+        except NoRespondersError as error:
+            raise Transient(f"nobody answers {subject} at the moment") from error
+        except (NatsError, OSError, TimeoutError) as error:
+            raise Transient(f"no answer from {subject} in {timeout_s} s") from error
+        kind = (reply.headers or {}).get(_REFUSAL_HEADER)
+        if kind is not None:
+            refusal = json.loads(reply.data)
+            if kind == "invalid":
+                raise InvalidValue(refusal["problem"], field=refusal["field"], fix=refusal["fix"])
+            raise _REFUSALS.get(kind, Transient)(refusal["problem"])
+        return reply.data
+
+    async def answer(self, subject: str, handler: Answer) -> Callable[[], Awaitable[None]]:
+        """Answer questions on a subject until the returned function is called."""
+
+        async def on_question(message: "Msg") -> None:
+            headers: dict[str, str] = {}
+            try:
+                body = await handler(json.loads(message.data or b"{}"))
+            except MusterError as error:
+                headers[_REFUSAL_HEADER] = _refusal_kind(error)
+                body = json.dumps(_refusal_body(error)).encode()
+            except (ValueError, KeyError, TypeError) as error:
+                headers[_REFUSAL_HEADER] = "invalid"
+                body = json.dumps({"problem": repr(error), "field": "query", "fix": ""}).encode()
+            await self.client.publish(message.reply, body, headers=headers or None)
+
+        subscription = await self.client.subscribe(subject, cb=on_question)
+        return subscription.unsubscribe
+
+    async def wait_connected(self) -> None:
+        """Return once the connection is up."""
+        while not self.client.is_connected:  # noqa: ASYNC110 - nats-py offers no event for it
+            await asyncio.sleep(0.05)
+
+
+def _refusal_kind(error: MusterError) -> str:
+    return next((name for name, kind in _REFUSALS.items() if isinstance(error, kind)), "transient")
+
+
+def _refusal_body(error: MusterError) -> dict[str, str]:
+    if isinstance(error, InvalidValue):
+        return {"problem": error.problem, "field": error.field, "fix": error.fix}
+    return {"problem": str(error), "field": "", "fix": ""}

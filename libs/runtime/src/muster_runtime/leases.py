@@ -1,0 +1,153 @@
+"""Who owns a shard: leases in a key-value bucket, whose revision is the fencing token.
+
+A holder renews well before the bucket forgets the key. It stops working when it could not renew in
+time; should it be paused instead, the ledger refuses its lower token.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import structlog
+from nats.errors import Error as NatsError
+from nats.js.errors import KeyNotFoundError, KeyWrongLastSequenceError, NoKeysError
+
+from muster_contracts.streams import LEASES
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.js.kv import KeyValue
+
+RENEW_EVERY_S = LEASES.ttl_s / 3
+LOST_AFTER_S = LEASES.ttl_s * 0.8
+
+Work = Callable[[str, int], Awaitable[None]]
+"""Owns a shard under a fencing token until cancelled."""
+
+_log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Held:
+    revision: int
+    renewed_s: float
+    task: asyncio.Task[None]
+
+
+class Leases:
+    """Takes a fair share of the shards of one service and works on each while its lease lasts."""
+
+    def __init__(
+        self, client: "Client", *, service: str, instance: str, shards: tuple[str, ...]
+    ) -> None:
+        self._client = client
+        self._service = service
+        self._instance = instance
+        self._shards = shards
+        self._held: dict[str, _Held] = {}
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """The shards that this replica owns now, sorted."""
+        return tuple(sorted(self._held))
+
+    async def run(self, work: Work) -> None:
+        """Take and keep leases until cancelled; a failure of the work ends this with it."""
+        try:
+            while True:
+                await self._round(work)
+                await self._pause()
+        finally:
+            await self._give_back()
+
+    async def _pause(self) -> None:
+        tasks = [held.task for held in self._held.values()]
+        if not tasks:
+            await asyncio.sleep(RENEW_EVERY_S / 4)
+            return
+        done, _ = await asyncio.wait(
+            tasks, timeout=RENEW_EVERY_S, return_when=asyncio.FIRST_COMPLETED
+        )
+        for task in done:
+            task.result()
+
+    async def _round(self, work: Work) -> None:
+        try:
+            bucket = await self._client.jetstream().key_value(LEASES.name)
+            await bucket.put(self._member_key(self._instance), b"")
+            await self._renew(bucket)
+            await self._settle(bucket, work)
+        except (NatsError, OSError, TimeoutError) as error:
+            _log.warning("lease round failed", service=self._service, error=str(error))
+        await self._drop_lost()
+
+    async def _renew(self, bucket: "KeyValue") -> None:
+        for shard, held in list(self._held.items()):
+            sent_s = asyncio.get_running_loop().time()
+            try:
+                held.revision = await bucket.update(
+                    self._key(shard), self._instance.encode(), last=held.revision
+                )
+                held.renewed_s = sent_s
+            except KeyWrongLastSequenceError:
+                await self._drop(shard, "somebody else holds the lease")
+
+    async def _settle(self, bucket: "KeyValue", work: Work) -> None:
+        try:
+            keys = await bucket.keys()
+        except (NoKeysError, KeyNotFoundError):
+            keys = []
+        members = [key for key in keys if key.startswith(self._member_key(""))]
+        share = -(-len(self._shards) // max(1, len(members)))
+        for shard in self.held[share:]:
+            await self._drop(shard, "another replica is to have it")
+            await bucket.delete(self._key(shard))
+        for shard in self._shards:
+            if len(self._held) >= share:
+                return
+            if self._key(shard) not in keys:
+                await self._take(bucket, shard, work)
+
+    async def _take(self, bucket: "KeyValue", shard: str, work: Work) -> None:
+        sent_s = asyncio.get_running_loop().time()
+        try:
+            revision = await bucket.create(self._key(shard), self._instance.encode())
+        except KeyWrongLastSequenceError:
+            return
+        _log.info("lease taken", service=self._service, shard=shard, epoch=revision)
+        task = asyncio.create_task(self._work(work, shard, revision), name=f"own {shard}")
+        self._held[shard] = _Held(revision=revision, renewed_s=sent_s, task=task)
+
+    async def _work(self, work: Work, shard: str, epoch: int) -> None:
+        await work(shard, epoch)
+
+    async def _drop_lost(self) -> None:
+        now_s = asyncio.get_running_loop().time()
+        for shard, held in list(self._held.items()):
+            if now_s - held.renewed_s > LOST_AFTER_S:
+                await self._drop(shard, "the lease could not be renewed")
+
+    async def _drop(self, shard: str, why: str) -> None:
+        held = self._held.pop(shard)
+        _log.warning("lease dropped", service=self._service, shard=shard, reason=why)
+        held.task.cancel()
+        await asyncio.gather(held.task, return_exceptions=True)
+
+    async def _give_back(self) -> None:
+        for shard in self.held:
+            await self._drop(shard, "the service stops")
+            if not self._client.is_connected:
+                continue
+            try:
+                bucket = await self._client.jetstream().key_value(LEASES.name)
+                await bucket.delete(self._key(shard))
+                await bucket.delete(self._member_key(self._instance))
+            except (NatsError, OSError, TimeoutError) as error:
+                _log.warning("lease not given back", shard=shard, error=str(error))
+
+    def _key(self, shard: str) -> str:
+        return f"{self._service}.shard.{shard}"
+
+    def _member_key(self, instance: str) -> str:
+        return f"{self._service}.member.{instance}"

@@ -1,0 +1,108 @@
+"""Publishing to JetStream many messages at a time, each acknowledged by the server.
+
+One inbox carries all acknowledgements, so a batch costs one round trip; messages of one connection
+keep their order. An acknowledgement that does not come is `Transient`: the caller repeats the whole
+batch with the same ids and the server drops what it has already.
+"""
+
+import asyncio
+import itertools
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from nats.errors import Error as NatsError
+
+from muster_domain.errors import Transient
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+
+IN_FLIGHT_MAX = 2048
+ACK_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """One message to a stream. `headers` holds the id that makes it idempotent."""
+
+    subject: str
+    body: bytes
+    headers: "Mapping[str, str]" = field(default_factory=dict[str, str])
+
+
+class Publisher:
+    """Publishes batches over one connection."""
+
+    def __init__(self, client: "Client") -> None:
+        self._client = client
+        self._inbox = client.new_inbox()
+        self._numbers = itertools.count()
+        self._waiting: dict[str, asyncio.Future[int]] = {}
+        self._started = False
+
+    async def publish(self, messages: Iterable[Outgoing]) -> list[int]:
+        """Stream sequences of the messages, in order. Raises `Transient`."""
+        await self._start()
+        pending = list(messages)
+        sequences: list[int] = []
+        for start in range(0, len(pending), IN_FLIGHT_MAX):
+            sequences += await self._publish_slice(pending[start : start + IN_FLIGHT_MAX])
+        return sequences
+
+    async def _publish_slice(self, messages: list[Outgoing]) -> list[int]:
+        loop = asyncio.get_running_loop()
+        tokens: list[str] = []
+        futures: list[asyncio.Future[int]] = []
+        try:
+            for message in messages:
+                token = str(next(self._numbers))
+                future: asyncio.Future[int] = loop.create_future()
+                self._waiting[token] = future
+                tokens.append(token)
+                futures.append(future)
+                await self._client.publish(
+                    message.subject,
+                    message.body,
+                    reply=f"{self._inbox}.{token}",
+                    headers=dict(message.headers) or None,
+                )
+            async with asyncio.timeout(ACK_TIMEOUT_S):
+                return list(await asyncio.gather(*futures))
+        except TimeoutError as error:
+            raise Transient("the bus did not acknowledge in time") from error
+        except (NatsError, OSError) as error:
+            raise Transient(f"the bus did not take the message: {error}") from error
+        finally:
+            for token in tokens:
+                self._waiting.pop(token, None)
+            for future in futures:
+                if future.done() and not future.cancelled():
+                    future.exception()
+
+    async def _start(self) -> None:
+        if not self._started:
+            self._started = True
+            await self._client.subscribe(
+                f"{self._inbox}.*",
+                cb=self._on_ack,
+                pending_msgs_limit=-1,
+                pending_bytes_limit=-1,
+            )
+
+    async def _on_ack(self, message: "Msg") -> None:
+        future = self._waiting.pop(message.subject.rsplit(".", 1)[1], None)
+        if future is None or future.done():
+            return
+        if message.headers and message.headers.get("Status") == "503":
+            future.set_exception(Transient("no stream takes that subject, or none is up"))
+            return
+        answer = json.loads(message.data)
+        if "error" in answer:
+            future.set_exception(Transient(f"the stream refused: {answer['error']}"))
+        else:
+            future.set_result(int(answer["seq"]))
