@@ -11,6 +11,7 @@ from enum import Enum, auto
 from typing import TypeVar
 
 from muster_domain.errors import Transient
+from muster_ledger.encoding import commit_id
 from muster_ledger.store import (
     Commit,
     CommitResult,
@@ -50,7 +51,7 @@ class _Shard:
         )
         self.version = commit.version
         self.watermark = commit.watermark
-        self.commit_id = commit.id
+        self.commit_id = commit_id(commit)
 
     def entries_through(self, position: OutboxPosition) -> int:
         return bisect_right(self.outbox, position, key=lambda entry: entry.position)
@@ -94,7 +95,7 @@ class MemoryShards:
         stored = self._get(commit.shard)
         if stored.epoch > commit.epoch:
             return FencedOff(stored.epoch)
-        if stored.commit_id == commit.id:
+        if stored.commit_id == commit_id(commit):
             return Committed(stored.version)
         if stored.epoch != commit.epoch or stored.version != commit.expected_version:
             return StaleVersion(stored.version)
@@ -112,10 +113,6 @@ class MemoryShards:
         """As `Store.trim_outbox`."""
         stored = self._get(shard)
         del stored.outbox[: stored.entries_through(through)]
-
-    def outbox_backlog(self, shard: str) -> int:
-        """As `Store.outbox_backlog`."""
-        return len(self._get(shard).outbox)
 
     def checkpoint(self) -> Checkpoint:
         """Copy what a disk would hold now."""
@@ -138,7 +135,6 @@ class Operation(Enum):
     COMMIT = auto()
     READ_OUTBOX = auto()
     TRIM_OUTBOX = auto()
-    OUTBOX_BACKLOG = auto()
     PING = auto()
 
 
@@ -189,12 +185,6 @@ class MemoryStore:
     async def trim_outbox(self, shard: str, through: OutboxPosition) -> None:
         """As `Store.trim_outbox`."""
         self._call(Operation.TRIM_OUTBOX, shard, lambda: self.shards.trim_outbox(shard, through))
-
-    async def outbox_backlog(self, shard: str) -> int:
-        """As `Store.outbox_backlog`."""
-        return self._call(
-            Operation.OUTBOX_BACKLOG, shard, lambda: self.shards.outbox_backlog(shard)
-        )
 
     async def ping(self) -> None:
         """As `Store.ping`."""

@@ -1,8 +1,8 @@
 """The store on Redis 7.2 and Valkey: one Lua call per commit.
 
 Keys of shard p03, all in one hash slot: `muster:{p03}:meta` (epoch, version, watermark, commit),
-`muster:{p03}:state` (a hash of opaque fields) and `muster:{p03}:outbox` (a stream whose ids are
-outbox positions).
+`muster:{p03}:state` (a hash of opaque fields) and `muster:{p03}:outbox` (a stream of chunks of
+messages; a chunk's id is the position of its last message).
 
 Durability: an answered commit survives the death of the server's process. To survive the death of
 the machine as well, run the server with `appendfsync always` and set `synced`, which has every
@@ -14,6 +14,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TypeVar, cast
@@ -24,6 +25,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff, NoBackoff
 
 from muster_domain.errors import Forbidden, InvalidValue, Transient
+from muster_ledger.encoding import CHUNK_MESSAGES_MAX, encode, unpack
 from muster_ledger.store import (
     Commit,
     CommitResult,
@@ -31,14 +33,11 @@ from muster_ledger.store import (
     FencedOff,
     Image,
     OutboxEntry,
-    OutboxMessage,
     OutboxPosition,
     StaleVersion,
     check_exact,
     check_outbox_count,
     check_shard,
-    decode_headers,
-    encode_headers,
 )
 
 _T = TypeVar("_T")
@@ -131,12 +130,17 @@ class RedisStore:
         """As `Store.read_outbox`."""
         check_outbox_count(count)
         key = _Keys.of(shard).outbox
+        entries: list[OutboxEntry] = []
+        chunks = 1 + count // CHUNK_MESSAGES_MAX
         with _translated():
-            found = await self._retried(
-                lambda: self._client.xrange(key, min=f"({after}", count=count)
-            )
-        entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", found)
-        return tuple(_entry(position, fields) for position, fields in entries)
+            while True:
+                found = await self._retried(partial(self._chunks, key, after, chunks))
+                for last, fields in found:
+                    entries.extend(unpack(last.decode(), fields[b"l"], fields[b"d"]))
+                entries = [entry for entry in entries if entry.position > after]
+                if len(found) < chunks or len(entries) >= count:
+                    return tuple(entries[:count])
+                chunks *= 2
 
     async def trim_outbox(self, shard: str, through: OutboxPosition) -> None:
         """As `Store.trim_outbox`."""
@@ -145,12 +149,6 @@ class RedisStore:
             await self._client.xtrim(
                 _Keys.of(shard).outbox, minid=str(kept_from), approximate=False
             )
-
-    async def outbox_backlog(self, shard: str) -> int:
-        """As `Store.outbox_backlog`."""
-        key = _Keys.of(shard).outbox
-        with _translated():
-            return await self._retried(lambda: self._client.xlen(key))
 
     async def ping(self) -> None:
         """As `Store.ping`."""
@@ -175,6 +173,12 @@ class RedisStore:
         answer = await self._run(self._client, self._read, [keys.meta, keys.state], [])
         meta, flat = cast("tuple[list[bytes | None], list[bytes]]", answer)
         return _image(shard, meta, dict(zip(flat[::2], flat[1::2], strict=True)))
+
+    async def _chunks(
+        self, key: str, after: OutboxPosition, count: int
+    ) -> list[tuple[bytes, dict[bytes, bytes]]]:
+        found = await self._client.xrange(key, min=f"({after}", count=count)
+        return cast("list[tuple[bytes, dict[bytes, bytes]]]", found)
 
     async def _meta(self, keys: "_Keys") -> list[bytes | None]:
         found = self._client.hmget(keys.meta, _META)
@@ -247,19 +251,20 @@ def _translated() -> Generator[None]:
 
 
 def _arguments(commit: Commit) -> list[bytes | str | int]:
+    encoded = encode(commit)
     return [
         commit.epoch,
         commit.expected_version,
         commit.version,
         commit.watermark,
-        commit.id,
-        len(commit.puts),
-        len(commit.deletes),
-        len(commit.outbox),
-        *chain.from_iterable(commit.puts.items()),
-        *commit.deletes,
+        encoded.id,
+        len(encoded.puts),
+        len(encoded.deletes),
+        len(encoded.chunks),
+        *encoded.puts,
+        *encoded.deletes,
         *chain.from_iterable(
-            (m.subject, m.message_id, encode_headers(m.headers), m.body) for m in commit.outbox
+            (chunk.last_ordinal, chunk.lengths, chunk.data) for chunk in encoded.chunks
         ),
     ]
 
@@ -283,16 +288,4 @@ def _image(shard: str, meta: list[bytes | None], fields: Mapping[bytes, bytes]) 
         version=int(version or 0),
         watermark=int(watermark or 0),
         fields={name.decode(): value for name, value in fields.items()},
-    )
-
-
-def _entry(position: bytes, fields: Mapping[bytes, bytes]) -> OutboxEntry:
-    return OutboxEntry(
-        OutboxPosition.parse(position.decode()),
-        OutboxMessage(
-            subject=fields[b"s"].decode(),
-            message_id=fields[b"i"].decode(),
-            headers=decode_headers(fields[b"h"]),
-            body=fields[b"b"],
-        ),
     )

@@ -7,7 +7,6 @@ is the input sequence up to which the state includes its input. Epoch, version a
 exact integers below 2^53, so a store may compare them in Lua; quantities are opaque bytes to it.
 """
 
-import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -96,24 +95,6 @@ class Commit:
         """The shard's version once this is applied."""
         return self.expected_version + 1
 
-    @property
-    def id(self) -> str:
-        """`epoch/expected_version/digest`: the same commit, whoever sends it however often."""
-        counts = (self.watermark, len(self.puts), len(self.deletes), len(self.outbox))
-        parts: list[bytes] = [",".join(map(str, counts)).encode()]
-        parts.extend(chain.from_iterable((k.encode(), v) for k, v in self.puts.items()))
-        parts.extend(name.encode() for name in self.deletes)
-        for message in self.outbox:
-            parts += (
-                message.subject.encode(),
-                message.message_id.encode(),
-                encode_headers(message.headers),
-                message.body,
-            )
-        digest = hashlib.sha256(",".join([str(len(part)) for part in parts]).encode())
-        digest.update(b"".join(parts))
-        return f"{self.epoch}/{self.expected_version}/{digest.hexdigest()}"
-
 
 @dataclass(frozen=True, slots=True)
 class Committed:
@@ -185,11 +166,10 @@ class Store(Protocol):
         ...
 
     async def trim_outbox(self, shard: str, through: OutboxPosition) -> None:
-        """Forget all entries up to and including a position."""
-        ...
+        """Forget entries up to and including a position, none after it.
 
-    async def outbox_backlog(self, shard: str) -> int:
-        """How many entries wait."""
+        A store may keep some of them until the last message of their commit is trimmed.
+        """
         ...
 
     async def ping(self) -> None:
@@ -219,22 +199,6 @@ def check_outbox_count(count: int) -> None:
     """Raise `InvalidValue` unless one read may ask for so many entries."""
     if not 1 <= count <= OUTBOX_READ_MAX:
         raise InvalidValue(f"{count} is outside 1..{OUTBOX_READ_MAX}", field="count")
-
-
-def encode_headers(headers: Mapping[str, str]) -> bytes:
-    """Names and values in turn, divided by NUL, which no header may contain."""
-    text = "\0".join(chain.from_iterable(headers.items()))
-    if text.count("\0") != max(0, 2 * len(headers) - 1):
-        raise InvalidValue("a header contains NUL", field="headers")
-    return text.encode()
-
-
-def decode_headers(encoded: bytes) -> dict[str, str]:
-    """Read what `encode_headers` wrote."""
-    if not encoded:
-        return {}
-    parts = encoded.decode().split("\0")
-    return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 def _check_bounds(commit: Commit) -> None:
