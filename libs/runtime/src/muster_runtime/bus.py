@@ -80,7 +80,7 @@ class Bus:
         return Received(
             sequence=found.seq or 0,
             subject=found.subject or subject,
-            headers=found.headers or {},
+            headers=dict[str, str](found.headers or {}),
             body=found.data or b"",
             published_ms=0,
         )

@@ -56,7 +56,7 @@ class Reader:
         self._arrived = asyncio.Event()
         self._subscription: Subscription | None = None
         self._consumer = ""
-        self._consumer_sequence = 0
+        self._consumer_sequence: int = 0
         self._asked = 0
         self._broken = False
         self._last_word_s = 0.0

@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -18,6 +18,7 @@ import uvicorn
 from faststream.asgi import AsgiFastStream, AsgiResponse, get
 from faststream.asgi.types import ASGIApp, Receive, Scope, Send
 from faststream.nats import NatsBroker
+from faststream.nats.security import NatsUserPassword
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from muster_contracts.subjects import Service
@@ -97,7 +98,7 @@ class _Runner:
         self._build_http = http_app
         self._http: ASGIApp | None = None
         self._chassis: Chassis | None = None
-        self._broker = NatsBroker(**_connection(settings, service), logger=None)
+        self._broker = _broker(settings, service)
         self._app = AsgiFastStream(
             self._broker,
             lifespan=self._lifespan,
@@ -116,7 +117,7 @@ class _Runner:
             await self._app(scope, receive, send)
 
     @asynccontextmanager
-    async def _lifespan(self) -> AsyncIterator[None]:
+    async def _lifespan(self) -> AsyncGenerator[None]:
         client = await self._broker.connect()
         chassis = Chassis(
             settings=self._settings,
@@ -144,7 +145,7 @@ class _Runner:
         except asyncio.CancelledError:
             _log.info("service stops")
             raise
-        except Exception:
+        except Exception:  # noqa: BLE001 - the top of the service
             self.failed = True
             _log.exception("service failed")
             signal.raise_signal(signal.SIGTERM)
@@ -171,17 +172,17 @@ class _Runner:
         )
 
 
-def _connection(settings: ServiceSettings, service: Service) -> dict[str, object]:
+def _broker(settings: ServiceSettings, service: Service) -> NatsBroker:
     user = settings.nats_user
-    secrets: dict[str, object] = (
-        {"user": user, "password": settings.nats_password.get_secret_value()} if user else {}
+    return NatsBroker(
+        [settings.nats_url],
+        name=f"muster-{service}-{settings.instance}",
+        inbox_prefix=f"_INBOX.{user or service}",
+        connect_timeout=CONNECT_TIMEOUT_S,
+        max_reconnect_attempts=-1,
+        reconnect_time_wait=1,
+        security=NatsUserPassword(user, settings.nats_password.get_secret_value())
+        if user
+        else None,
+        logger=None,
     )
-    return {
-        "servers": [settings.nats_url],
-        "name": f"muster-{service}-{settings.instance}",
-        "inbox_prefix": f"_INBOX.{user or service}",
-        "connect_timeout": CONNECT_TIMEOUT_S,
-        "max_reconnect_attempts": -1,
-        "reconnect_time_wait": 1,
-        **secrets,
-    }

@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from muster_ledger.store import OutboxMessage
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import Span as SdkSpan
+    from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.trace import Span
 
     from muster_contracts.subjects import Service
@@ -121,7 +121,7 @@ class Tracing:
         self._provider.shutdown()
 
 
-def _span_line(span: "SdkSpan") -> str:
+def _span_line(span: "ReadableSpan") -> str:
     return span.to_json(indent=None) + "\n"
 
 
