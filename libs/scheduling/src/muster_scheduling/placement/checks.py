@@ -1,0 +1,118 @@
+"""Checks a table from its nodes and gangs alone, apart from the code that keeps and searches it."""
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+
+from muster_domain.nodes import PodAssignment
+from muster_domain.quantity import Resources
+from muster_scheduling.placement.outcome import Gang
+from muster_scheduling.placement.table import NodeTable
+
+
+class ViolationKind(StrEnum):
+    """What is wrong. The first two can also come from a node that shrank under its pods."""
+
+    NODE_OVERSUBSCRIBED = "node oversubscribed"
+    DEVICE_MISSING = "device missing"
+    DEVICE_GIVEN_TWICE = "device given twice"
+    DEVICE_COUNT = "devices do not match the request"
+    GANG_PARTLY_SEATED = "gang partly seated"
+    UNKNOWN_NODE = "seat on an unknown node"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """One broken rule. `subject` is a node or a workload."""
+
+    kind: ViolationKind
+    subject: str
+    message: str
+
+
+def violations(table: NodeTable) -> tuple[Violation, ...]:
+    """Every broken rule, sorted by kind, subject and message; empty when all is well."""
+    found = [*_on_nodes(table), *_on_devices(table)]
+    for gang in table.gangs():
+        found += _in_gang(gang)
+    return tuple(sorted(found, key=lambda v: (v.kind, v.subject, v.message)))
+
+
+def _on_nodes(table: NodeTable) -> list[Violation]:
+    sums: dict[str, Counter[str]] = {}
+    for gang in table.gangs():
+        requests = {pod_set.name: pod_set.requests for pod_set in gang.pod_sets}
+        for pod in gang.placement.pods:
+            on_node = sums.setdefault(pod.node, Counter())
+            on_node.update({"pods": 1000} | dict(requests.get(pod.pod_set, {})))
+    offered = {node.name: node.allocatable for node in table.nodes()}
+    found: list[Violation] = []
+    for name, usage in sums.items():
+        if name not in offered:
+            found.append(_violation(ViolationKind.UNKNOWN_NODE, name, "has seats but no report"))
+            continue
+        for resource, quantity in usage.items():
+            unlimited = resource == "pods" and resource not in offered[name]
+            limit = offered[name].get(resource, 0)
+            if quantity > limit and not unlimited:
+                message = f"{resource}: {quantity} of {limit} milli given out"
+                found.append(_violation(ViolationKind.NODE_OVERSUBSCRIBED, name, message))
+    return found
+
+
+def _on_devices(table: NodeTable) -> list[Violation]:
+    reported = {
+        node.name: {(device.resource, device.index) for device in node.devices}
+        for node in table.nodes()
+    }
+    holders: dict[tuple[str, str, int], list[str]] = {}
+    for gang in table.gangs():
+        for pod in gang.placement.pods:
+            for resource, indices in pod.devices.items():
+                for index in indices:
+                    key = (pod.node, resource, index)
+                    holders.setdefault(key, []).append(f"{gang.workload}[{pod.rank}]")
+    found: list[Violation] = []
+    for (name, resource, index), given_to in holders.items():
+        device = f"{resource} {index}"
+        if len(given_to) > 1:
+            message = f"{device}: {', '.join(given_to)}"
+            found.append(_violation(ViolationKind.DEVICE_GIVEN_TWICE, name, message))
+        if name in reported and (resource, index) not in reported[name]:
+            found.append(_violation(ViolationKind.DEVICE_MISSING, name, device))
+    return found
+
+
+def _in_gang(gang: Gang) -> list[Violation]:
+    found: list[Violation] = []
+    pods = gang.placement.pods
+    if [pod.rank for pod in pods] != list(range(len(pods))):
+        message = "ranks are not 0, 1, 2 and so on"
+        found.append(_violation(ViolationKind.GANG_PARTLY_SEATED, gang.workload, message))
+    for pod_set in gang.pod_sets:
+        seated = [pod for pod in pods if pod.pod_set == pod_set.name]
+        if [pod.index for pod in seated] != list(range(pod_set.count)):
+            message = f"{pod_set.name}: {len(seated)} of {pod_set.count} pods have seats"
+            found.append(_violation(ViolationKind.GANG_PARTLY_SEATED, gang.workload, message))
+        if pod_set.count < pod_set.min_count:
+            message = f"{pod_set.name}: {pod_set.count} pods, at least {pod_set.min_count}"
+            found.append(_violation(ViolationKind.GANG_PARTLY_SEATED, gang.workload, message))
+        for pod in seated:
+            found += _in_pod(gang.workload, pod, pod_set.requests)
+    return found
+
+
+def _in_pod(workload: str, pod: PodAssignment, requests: Resources) -> list[Violation]:
+    return [
+        _violation(
+            ViolationKind.DEVICE_COUNT,
+            workload,
+            f"{pod.pod_set}[{pod.index}]: {len(indices)} devices of {resource}",
+        )
+        for resource, indices in pod.devices.items()
+        if len(set(indices)) * 1000 != requests.get(resource, 0)
+    ]
+
+
+def _violation(kind: ViolationKind, subject: str, message: str) -> Violation:
+    return Violation(kind=kind, subject=subject, message=message)

@@ -1,0 +1,241 @@
+"""The nodes as vectors: one row per node in name order, so the first row wins a tie.
+
+A mirror of the exact records for the search. Quantities are int64 milli-units, saturated at
+`LIMIT`: a node with more than that (4 PiB of memory) counts as having exactly that much, and a
+request above it fits nowhere. The records stay exact, so nothing drifts.
+"""
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from muster_domain.nodes import Node, NodeCondition
+from muster_domain.selectors import Taint
+from muster_scheduling.placement.record import (
+    PODS,
+    NodeRecord,
+    device_resources,
+    is_extended,
+    label_of,
+)
+
+Vector = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Shape = tuple[tuple[str, int], ...]
+"""What one pod takes from its node, sorted by resource. Equal pods have equal shapes."""
+
+Kept = TypeVar("Kept")
+Interned = TypeVar("Interned", bound=Hashable)
+
+LIMIT = 2**62
+"""Milli-units at which a quantity saturates."""
+
+CONDITIONS = tuple(NodeCondition)
+_CONDITION_CODE = {condition: code for code, condition in enumerate(CONDITIONS)}
+_SHARE_BITS = 20
+_EXTENDED_SHIFT = 24
+_EXTENDED_MAX = 2**30
+_CACHED_SHAPES = 512
+_LOG_SLACK = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class LabelColumn:
+    """One label over all nodes: `values[codes[row]]`; `None` where the node lacks it."""
+
+    codes: Vector
+    values: tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaintColumn:
+    """The taints of all nodes: `values[codes[row]]`."""
+
+    codes: Vector
+    values: tuple[tuple[Taint, ...], ...]
+
+
+@dataclass(slots=True)
+class _Fitting:
+    pods: Vector
+    seen: int
+
+
+@dataclass(slots=True)
+class Columns:
+    """Vectors over the nodes, kept in step with the records row by row.
+
+    `version` grows whenever labels, taints or conditions change. `packing` orders nodes by what is
+    left on them: extended resources first, then cpu and memory, as parts of the largest node.
+    """
+
+    records: list[NodeRecord]
+    version: int = 0
+    row: dict[str, int] = field(init=False)
+    free: dict[str, Vector] = field(init=False)
+    packing: Vector = field(init=False)
+    condition: Vector = field(init=False)
+    devices: frozenset[str] = field(init=False)
+    extended: tuple[str, ...] = field(init=False)
+    _largest: dict[str, int] = field(init=False)
+    _labels: dict[str, LabelColumn] = field(init=False, default_factory=dict[str, LabelColumn])
+    _taints: TaintColumn | None = field(init=False, default=None)
+    _fitting: dict[Shape, _Fitting] = field(init=False, default_factory=dict[Shape, _Fitting])
+    _memory: dict[Hashable, tuple[int, object]] = field(
+        init=False, default_factory=dict[Hashable, tuple[int, object]]
+    )
+    _log: list[int] = field(init=False, default_factory=list[int])
+    _log_start: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        nodes = self.nodes
+        self.row = {node.name: row for row, node in enumerate(nodes)}
+        self.devices = device_resources(nodes)
+        self._largest = {}
+        for node in nodes:
+            for resource, quantity in node.allocatable.items():
+                self._largest[resource] = max(self._largest.get(resource, 0), quantity)
+        resources = sorted(self._largest)
+        self.extended = tuple(resource for resource in resources if is_extended(resource))
+        self.free = {resource: np.zeros(len(nodes), np.int64) for resource in resources}
+        self.packing = np.zeros(len(nodes), np.int64)
+        self.condition = np.array(
+            [_CONDITION_CODE[record.condition] for record in self.records], np.int64
+        )
+        for row, record in enumerate(self.records):
+            self._write(row, record)
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes in row order."""
+        return [record.node for record in self.records if record.node is not None]
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def refresh(self, record: NodeRecord) -> None:
+        """Take over what is free on a node after seats were bound or released."""
+        row = self.row[record.name]
+        self._write(row, record)
+        self._log.append(row)
+        if len(self._log) > _LOG_SLACK + 4 * len(self):
+            self._log_start += len(self._log)
+            self._log.clear()
+
+    def replace(self, record: NodeRecord, before: Node | None) -> bool:
+        """Take over a node's new report; False when the vectors must be built anew."""
+        after = record.node
+        if before is None or after is None or before.allocatable != after.allocatable:
+            return False
+        if {d.resource for d in before.devices} != {d.resource for d in after.devices}:
+            return False
+        if before.labels != after.labels or before.taints != after.taints:
+            self._labels.clear()
+            self._taints = None
+            self.version += 1
+        self.refresh(record)
+        return True
+
+    def set_condition(self, record: NodeRecord) -> None:
+        """Take over a node's new condition."""
+        self.condition[self.row[record.name]] = _CONDITION_CODE[record.condition]
+        self.version += 1
+
+    def label(self, key: str) -> LabelColumn:
+        """One label over all nodes."""
+        column = self._labels.get(key)
+        if column is None:
+            column = LabelColumn(*_intern(label_of(node, key) for node in self.nodes))
+            self._labels[key] = column
+        return column
+
+    @property
+    def taints(self) -> TaintColumn:
+        """The taints of all nodes."""
+        if self._taints is None:
+            self._taints = TaintColumn(*_intern(node.taints for node in self.nodes))
+        return self._taints
+
+    def offers_other(self, asked: tuple[str, ...]) -> Mask:
+        """Nodes that have an extended resource which is not among those asked for."""
+        mask = np.zeros(len(self), np.bool_)
+        for row, node in enumerate(self.nodes):
+            mask[row] = any(node.allocatable.get(r, 0) and r not in asked for r in self.extended)
+        return mask
+
+    def fitting(self, shape: Shape) -> Vector:
+        """How many pods of a shape fit on each node by resources alone. Not to be changed."""
+        position = self._log_start + len(self._log)
+        known = self._fitting.get(shape)
+        if known is None:
+            if len(self._fitting) >= _CACHED_SHAPES:
+                del self._fitting[next(iter(self._fitting))]
+            known = _Fitting(pods_fitting(self.free, shape, len(self)), position)
+            self._fitting[shape] = known
+        elif known.seen < self._log_start or position - known.seen > len(self) // 8:
+            known.pods = pods_fitting(self.free, shape, len(self))
+        elif known.seen < position:
+            rows = np.array(self._log[known.seen - self._log_start :], np.int64)
+            some = {
+                resource: self.free[resource][rows]
+                for resource, _ in shape
+                if resource in self.free
+            }
+            known.pods[rows] = pods_fitting(some, shape, len(rows))
+        known.seen = position
+        return known.pods
+
+    def share_of_largest(self, shape: Shape) -> int:
+        """The dominant share of one pod in the largest node, in parts of 2**20, rounded down."""
+        known = ((quantity, self._largest.get(resource, 0)) for resource, quantity in shape)
+        return max(((q << _SHARE_BITS) // largest for q, largest in known if largest), default=0)
+
+    def remembered(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
+        """`make()`, kept until labels, taints or conditions change."""
+        known = self._memory.get(key)
+        if known is not None and known[0] == self.version:
+            return cast("Kept", known[1])
+        if len(self._memory) >= _CACHED_SHAPES:
+            del self._memory[next(iter(self._memory))]
+        value = make()
+        self._memory[key] = (self.version, value)
+        return value
+
+    def _write(self, row: int, record: NodeRecord) -> None:
+        extended = share = 0
+        for resource, column in self.free.items():
+            left = record.free_milli(resource)
+            if resource == PODS and record.node is not None and PODS not in record.node.allocatable:
+                left = LIMIT
+            column[row] = max(-LIMIT, min(LIMIT, left))
+            part = (max(0, left) << _SHARE_BITS) // max(1, self._largest[resource])
+            if is_extended(resource):
+                extended += part
+            elif resource in {"cpu", "memory"}:
+                share += part
+        self.packing[row] = (min(extended, _EXTENDED_MAX) << _EXTENDED_SHIFT) + share
+
+
+def pods_fitting(free: dict[str, Vector], shape: Shape, rows: int) -> Vector:
+    """How many pods of a shape fit into each row of free milli-units (R-81).
+
+    A resource that no node reports fits nowhere, except `pods`, which then has no limit.
+    """
+    pods = np.full(rows, LIMIT, np.int64)
+    for resource, quantity in shape:
+        column = free.get(resource)
+        if column is None and resource == PODS:
+            continue
+        if column is None or quantity > LIMIT:
+            return np.zeros(rows, np.int64)
+        np.minimum(pods, column // quantity, out=pods)
+    return np.maximum(pods, 0, out=pods)
+
+
+def _intern(found: Iterable[Interned]) -> tuple[Vector, tuple[Interned, ...]]:
+    codes: dict[Interned, int] = {}
+    column = [codes.setdefault(value, len(codes)) for value in found]
+    return np.array(column, np.int64), tuple(codes)

@@ -1,0 +1,214 @@
+"""Why there are no seats, in numbers and in one line for people."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from muster_domain.conditions import Explanation, UnplaceableReason
+from muster_domain.quantity import format_quantity
+from muster_domain.workload import TopologyMode
+from muster_scheduling.placement.columns import LIMIT, Columns
+from muster_scheduling.placement.domains import narrow
+from muster_scheduling.placement.outcome import PodSetVerdict, Predicate, Refusal, Unplaceable
+from muster_scheduling.placement.record import MILLI, PODS, is_extended
+from muster_scheduling.placement.request import GangRequest, PodSetRequest
+from muster_scheduling.placement.search import Plan, Seating
+from muster_scheduling.placement.seating import fits_at_most
+
+_REASONS = (
+    (Predicate.RESOURCE, UnplaceableReason.INSUFFICIENT_RESOURCES),
+    (Predicate.TOPOLOGY_LABEL, UnplaceableReason.TOPOLOGY),
+    (Predicate.TAINT, UnplaceableReason.UNTOLERATED_TAINT),
+    (Predicate.NODE_AFFINITY, UnplaceableReason.NODE_SELECTOR_MISMATCH),
+    (Predicate.NODE_SELECTOR, UnplaceableReason.NODE_SELECTOR_MISMATCH),
+)
+"""The reason of a set that no node can seat: of the check that nodes came furthest to."""
+
+
+def unsupported(columns: Columns, request: GangRequest) -> Unplaceable | None:
+    """A refusal of what no nodes could satisfy, if the request asks for it."""
+    for pod_set in request.pod_sets:
+        found = _fraction(columns, pod_set) or _topology(pod_set)
+        if found is not None:
+            reason, message, remedy = found
+            return Unplaceable(
+                reason=reason,
+                explanation=Explanation(
+                    reason=reason, message=f"{pod_set.name}: {message}", remedy=remedy
+                ),
+                members_asked=_asked(request),
+            )
+    return None
+
+
+def unplaceable(
+    columns: Columns, request: GangRequest, plans: Sequence[Plan], best: Seating
+) -> Unplaceable:
+    """The refusal of a gang for which the search found at most `best`."""
+    verdicts = tuple(_verdict(columns, found) for found in plans)
+    reason = _reason(plans, verdicts)
+    asked = _asked(request)
+    counts = {"members_asked": asked, "members_seated": best.members, "nodes": len(columns)}
+    for verdict in verdicts:
+        for refusal in verdict.refusals:
+            name = f"nodes: {refusal.predicate}"
+            counts[name] = counts.get(name, 0) + refusal.nodes
+    short = [
+        _describe(found, verdict, several=len(plans) > 1)
+        for found, verdict in zip(plans, verdicts, strict=True)
+        if reason is UnplaceableReason.GANG_INCOMPLETE or _is_short(found, verdict)
+    ]
+    message = f"{best.members} of {asked} members can be seated; " + "; ".join(short)
+    return Unplaceable(
+        reason=reason,
+        explanation=Explanation(reason=reason, message=message, counts=counts),
+        members_asked=asked,
+        members_seated=best.members,
+        pod_sets=verdicts,
+    )
+
+
+def _asked(request: GangRequest) -> int:
+    return sum(pod_set.count for pod_set in request.pod_sets)
+
+
+def _fraction(
+    columns: Columns, pod_set: PodSetRequest
+) -> tuple[UnplaceableReason, str, str] | None:
+    for resource in sorted(pod_set.requests):
+        quantity = pod_set.requests[resource]
+        if quantity % MILLI and (resource in columns.devices or is_extended(resource)):
+            whole = -(-quantity // MILLI)
+            return (
+                UnplaceableReason.FRACTIONAL_DEVICE,
+                f"{format_quantity(quantity)} of {resource}: devices are given out whole",
+                f'write {resource}: "{whole}"',
+            )
+    return None
+
+
+def _topology(pod_set: PodSetRequest) -> tuple[UnplaceableReason, str, str] | None:
+    request = pod_set.topology
+    if request is None:
+        return None
+    if request.slices:
+        return (
+            UnplaceableReason.UNSUPPORTED_TOPOLOGY,
+            "topology slices are not placed",
+            "ask for required or preferred topology of the whole pod set",
+        )
+    if request.pod_set_group:
+        return (
+            UnplaceableReason.UNSUPPORTED_TOPOLOGY,
+            f"the pod set group {request.pod_set_group} is not placed as one",
+            "ask for topology of each pod set by itself",
+        )
+    levels = pod_set.topology_levels
+    if request.mode is not TopologyMode.UNCONSTRAINED and not levels:
+        return (
+            UnplaceableReason.UNSUPPORTED_TOPOLOGY,
+            "a topology is asked for, but the flavor has none and no level is named",
+            "name a level, or give the flavor a topologyName",
+        )
+    if request.node_label and request.node_label not in levels:
+        return (
+            UnplaceableReason.UNSUPPORTED_TOPOLOGY,
+            f"{request.node_label} is not a level of the topology",
+            f"write one of {', '.join(levels)}",
+        )
+    return None
+
+
+def _verdict(columns: Columns, found: Plan) -> PodSetVerdict:
+    pod_set = found.pod_set
+    topology = pod_set.topology
+    required = topology is not None and topology.mode is TopologyMode.REQUIRED
+    _, fitting = fits_at_most(found.fits, pod_set.count)
+    inside = narrow(found.domains, pod_set, found.fits, pod_set.count).members
+    return PodSetVerdict(
+        name=pod_set.name,
+        asked=pod_set.count,
+        fitting=fitting,
+        fitting_in_one_domain=inside if required else None,
+        nodes=len(columns),
+        nodes_fitting=int(np.count_nonzero(found.fits)),
+        refusals=(*_static_refusals(found), *_resource_refusals(columns, found)),
+    )
+
+
+def _static_refusals(found: Plan) -> list[Refusal]:
+    refused = np.bincount(found.eligible.code, minlength=len(found.eligible.refusals) + 1)
+    return [
+        Refusal(predicate=predicate, detail=detail, nodes=nodes)
+        for (predicate, detail), nodes in zip(
+            found.eligible.refusals, refused[1:].tolist(), strict=True
+        )
+    ]
+
+
+def _resource_refusals(columns: Columns, found: Plan) -> list[Refusal]:
+    usable = found.eligible.usable
+    left = usable & (found.fits == 0)
+    refusals: list[Refusal] = []
+    for resource, quantity in sorted(
+        found.shape, key=lambda item: (not is_extended(item[0]), item)
+    ):
+        column = columns.free.get(resource)
+        if column is None and resource == PODS:
+            continue
+        short = left if column is None or quantity > LIMIT else left & (column < quantity)
+        if short.any():
+            largest = 0 if column is None else int(column[short].max(initial=0))
+            refusals.append(
+                Refusal(
+                    predicate=Predicate.RESOURCE,
+                    detail=resource,
+                    nodes=int(np.count_nonzero(short)),
+                    asked_milli=quantity,
+                    largest_free_milli=largest,
+                )
+            )
+            left = left & ~short
+    return refusals
+
+
+def _is_short(found: Plan, verdict: PodSetVerdict) -> bool:
+    inside = verdict.fitting_in_one_domain
+    alone = verdict.fitting if inside is None else inside
+    return alone < max(1, found.pod_set.least)
+
+
+def _reason(plans: Sequence[Plan], verdicts: Sequence[PodSetVerdict]) -> UnplaceableReason:
+    for verdict in verdicts:
+        if not verdict.nodes_fitting and verdict.asked:
+            met = {refusal.predicate for refusal in verdict.refusals}
+            furthest = (reason for predicate, reason in _REASONS if predicate in met)
+            return next(furthest, UnplaceableReason.NO_NODES)
+    for found, verdict in zip(plans, verdicts, strict=True):
+        inside = verdict.fitting_in_one_domain
+        if inside is not None and inside < found.pod_set.least <= verdict.fitting:
+            return UnplaceableReason.TOPOLOGY
+    return UnplaceableReason.GANG_INCOMPLETE
+
+
+def _describe(found: Plan, verdict: PodSetVerdict, *, several: bool) -> str:
+    line = f"{verdict.name}: {verdict.nodes_fitting}/{verdict.nodes} nodes fit"
+    topology = found.pod_set.topology
+    if topology is not None and verdict.fitting_in_one_domain is not None:
+        level = topology.node_label or found.domains.labels[-1]
+        line += f", {verdict.fitting_in_one_domain} of {verdict.asked} pods fit in one {level}"
+    elif several and verdict.nodes_fitting:
+        line += f", {verdict.fitting} of {verdict.asked} pods fit"
+    refusals = ", ".join(_describe_refusal(refusal) for refusal in verdict.refusals)
+    return f"{line}: {refusals}" if refusals else line
+
+
+def _describe_refusal(refusal: Refusal) -> str:
+    if refusal.predicate is not Predicate.RESOURCE:
+        return f"{refusal.nodes} {refusal.predicate} {refusal.detail}"
+    largest = format_quantity(refusal.largest_free_milli)
+    asked = format_quantity(refusal.asked_milli)
+    return (
+        f"{refusal.nodes} {refusal.predicate} {refusal.detail} "
+        f"(largest free {largest} of {asked} asked)"
+    )

@@ -1,0 +1,84 @@
+"""From counts per node to a seat for every pod: ranks, indices and devices."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from muster_domain.nodes import Device, Placement, PodAssignment
+from muster_scheduling.placement.devices import pick_devices
+from muster_scheduling.placement.outcome import Gang, SeatedPodSet
+from muster_scheduling.placement.record import MILLI
+from muster_scheduling.placement.request import GangRequest, PodSetRequest
+from muster_scheduling.placement.search import Plan, Seating
+from muster_scheduling.placement.seating import Seats
+from muster_scheduling.placement.table import NodeTable
+
+
+def seat_members(
+    table: NodeTable, request: GangRequest, plans: Sequence[Plan], seating: Seating
+) -> Gang:
+    """The gang with every pod in its seat.
+
+    Ranks follow pod sets as written and pod indices within a set. A set's nodes are taken in the
+    order of their topology domains, then of their names, so that near ranks sit near each other.
+    """
+    hand_out = _Devices(table)
+    pods: list[PodAssignment] = []
+    for found, seats in zip(plans, seating.seats, strict=True):
+        pods += _seat_set(table, hand_out, found, seats, first_rank=len(pods))
+    return Gang(
+        workload=request.workload,
+        pod_sets=tuple(
+            SeatedPodSet(
+                name=pod_set.name,
+                count=seats.members,
+                requests=pod_set.requests,
+                min_count=pod_set.least,
+            )
+            for pod_set, seats in zip(request.pod_sets, seating.seats, strict=True)
+        ),
+        placement=Placement(pods=tuple(pods)),
+    )
+
+
+class _Devices:
+    """Free devices of the nodes in use, less what this gang has been given."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._free: dict[tuple[str, str], list[Device]] = {}
+
+    def take(self, node: str, pod_set: PodSetRequest) -> dict[str, tuple[int, ...]]:
+        given: dict[str, tuple[int, ...]] = {}
+        for resource in sorted(pod_set.requests):
+            count = pod_set.requests[resource] // MILLI
+            if not count or resource not in self._table.columns.devices:
+                continue
+            free = self._free.get((node, resource))
+            if free is None:
+                free = self._table.record(node).free_devices(resource)
+            picked = pick_devices(free, count) if free else ()
+            self._free[node, resource] = [device for device in free if device.index not in picked]
+            if picked:
+                given[resource] = picked
+        return given
+
+
+def _seat_set(
+    table: NodeTable, hand_out: _Devices, found: Plan, seats: Seats, *, first_rank: int
+) -> list[PodAssignment]:
+    order = np.argsort(seats.rows, kind="stable")
+    if found.domains.levels:
+        order = np.lexsort((seats.rows, found.domains.levels[-1][seats.rows]))
+    rows: list[int] = np.repeat(seats.rows[order], seats.counts[order]).tolist()
+    nodes = [table.columns.records[row].name for row in rows]
+    return [
+        PodAssignment(
+            pod_set=found.pod_set.name,
+            index=index,
+            rank=first_rank + index,
+            node=node,
+            devices=hand_out.take(node, found.pod_set),
+        )
+        for index, node in enumerate(nodes)
+    ]
