@@ -82,7 +82,7 @@ class RedisStore:
 
     def __init__(self, url: str, options: RedisStoreOptions = RedisStoreOptions()) -> None:
         self._options = options
-        self._client = Redis.from_url(  # pyright: ignore[reportUnknownMemberType] - untyped kwargs
+        self._client = Redis.from_url(
             url,
             max_connections=options.connections_max,
             socket_timeout=options.timeout_ms / 1000,
@@ -153,7 +153,7 @@ class RedisStore:
     async def ping(self) -> None:
         """As `Store.ping`."""
         with _translated():
-            await self._client.ping()  # pyright: ignore[reportUnknownMemberType] - untyped kwargs
+            await self._client.ping()
 
     async def close(self) -> None:
         """As `Store.close`."""
@@ -210,9 +210,7 @@ class RedisStore:
 
     async def _wait_for_disk(self, connection: Redis) -> None:
         try:
-            local, _replicas = await connection.waitaof(  # pyright: ignore[reportUnknownMemberType] - untyped kwargs
-                1, 0, self._options.sync_timeout_ms
-            )
+            local, _replicas = await connection.waitaof(1, 0, self._options.sync_timeout_ms)
         except exceptions.ResponseError as error:
             raise InvalidValue(
                 f"the server cannot confirm that a commit is on disk: {error}",
