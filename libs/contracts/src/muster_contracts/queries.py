@@ -2,6 +2,18 @@
 
 A question is a JSON object on `subjects.query(owner, name, shard)`; lists are paged by `limit` and
 `offset` and say their whole size.
+
+| owner      | name      | shard     | question          | answer         |
+|------------|-----------|-----------|-------------------|----------------|
+| admission  | workloads | partition | WorkloadsQuestion | WorkloadPage   |
+| admission  | workload  | partition | WorkloadQuestion  | WorkloadDetail |
+| admission  | quota     | partition | QuotaQuestion     | QuotaPage      |
+| admission  | plan      | partition | PlanQuestion      | Plan           |
+| admission  | verify    | partition | {}                | LedgerReport   |
+| placement  | nodes     | any       | {}                | NodePage       |
+| accounting | cost      | any       | CostQuestion      | CostReport     |
+
+`workload` raises `NotFound` where the partition has none of that id.
 """
 
 from collections.abc import Mapping
@@ -11,8 +23,21 @@ from enum import StrEnum
 from muster_contracts.jobs import Seat
 from muster_domain.conditions import Explanation, Outcome
 from muster_domain.nodes import NodeCondition
+from muster_domain.workload import Workload
 
 PAGE_MAX = 1000
+
+
+class Query(StrEnum):
+    """The names of the questions."""
+
+    WORKLOADS = "workloads"
+    WORKLOAD = "workload"
+    QUOTA = "quota"
+    PLAN = "plan"
+    VERIFY = "verify"
+    NODES = "nodes"
+    COST = "cost"
 
 
 class Phase(StrEnum):
@@ -24,6 +49,56 @@ class Phase(StrEnum):
     RUNNING = "Running"
     EVICTING = "Evicting"
     FINISHED = "Finished"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadsQuestion:
+    """Which workloads; an empty filter takes all. Answered in `row_order`, at most `PAGE_MAX`.
+
+    `namespaces` and `phases` take any of theirs. `id_prefix` is the beginning of an id.
+    """
+
+    namespaces: tuple[str, ...] = ()
+    name: str = ""
+    queue: str = ""
+    cluster_queue: str = ""
+    user: str = ""
+    phases: tuple[Phase, ...] = ()
+    id_prefix: str = ""
+    limit: int = PAGE_MAX
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadQuestion:
+    """Which workload."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaQuestion:
+    """Which ClusterQueue; empty takes all of the partition."""
+
+    cluster_queue: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanQuestion:
+    """What would happen to this workload if it were submitted now."""
+
+    workload: Workload
+    cluster_queue: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostQuestion:
+    """Cost by one dimension over a window; empty `namespaces` takes all."""
+
+    by: str
+    start_ms: int
+    end_ms: int
+    namespaces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +127,33 @@ class WorkloadRow:
     finished_at_ms: int | None = None
     outcome: Outcome | None = None
     nodes: tuple[str, ...] = ()
+
+
+_PHASE_RANK = {
+    phase: rank
+    for rank, phase in enumerate(
+        (
+            Phase.RUNNING,
+            Phase.ADMITTED,
+            Phase.RESERVED,
+            Phase.EVICTING,
+            Phase.PENDING,
+            Phase.FINISHED,
+        )
+    )
+}
+
+
+def row_order(row: WorkloadRow) -> tuple[int, str, int, int, str]:
+    """How lists are sorted: who runs, then who waits by queue and position, then who ended."""
+    position = row.position_in_cluster_queue
+    return (
+        _PHASE_RANK[row.phase],
+        row.cluster_queue,
+        position if position is not None else PAGE_MAX**2,
+        row.created_at_ms,
+        row.id,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

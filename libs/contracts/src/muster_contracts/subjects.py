@@ -5,6 +5,7 @@ Public:    muster.v1.jobs.<namespace>.<submit|finish|cancel|heartbeat>
 Objects:   muster.obj.<kind>.<namespace or _>.<name>
 Events:    muster.evt.<owner>.v1.<name>.<partition>.<namespace>.<workload id>
            muster.evt.agent.v1.<name>.<node>
+           muster.evt.gateway.v1.<name>.node.<node>
 Pods:      muster.cmd.agent.v1.pod.<node>.<pod uid>
 Telemetry: muster.tel.agent.v1.<name>.<node>
 Queries:   muster.rpc.<owner>.v1.<query>.<shard>
@@ -104,6 +105,16 @@ def node_event(name: str, node: str) -> str:
     return f"muster.evt.agent.v1.{name}.{token(node)}"
 
 
+def node_request(name: str, node: str) -> str:
+    """What somebody at the gateway wants of a node; it belongs to no partition."""
+    return f"muster.evt.{Service.GATEWAY}.v1.{name}.node.{token(node)}"
+
+
+def node_requests() -> str:
+    """Filter: everything that the gateway says about nodes."""
+    return f"muster.evt.{Service.GATEWAY}.v1.*.node.>"
+
+
 def pod_command(node: str, pod_uid: str) -> str:
     """What should become of one pod; the last message on the subject holds."""
     return f"muster.cmd.agent.v1.pod.{token(node)}.{token(pod_uid)}"
@@ -117,6 +128,11 @@ def pod_commands_for(node: str) -> str:
 def telemetry(name: str, node: str) -> str:
     """A sample that may be lost."""
     return f"muster.tel.agent.v1.{name}.{token(node)}"
+
+
+def telemetry_of_all(name: str) -> str:
+    """Filter: samples of one name from every node."""
+    return f"muster.tel.agent.v1.{name}.*"
 
 
 def query(owner: Service, name: str, shard: str = "any") -> str:
@@ -135,6 +151,24 @@ class JobAddress:
 
     namespace: str
     verb: JobVerb
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectAddress:
+    """What an object subject says; the namespace of a cluster-wide kind is empty."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+def parse_object(subject: str) -> ObjectAddress:
+    """Read an object subject. Raises `InvalidValue` when it is not one."""
+    parts = subject.split(".")
+    if len(parts) != 5 or parts[:2] != ["muster", "obj"]:  # noqa: PLR2004 - five tokens
+        raise InvalidValue(f"{subject!r} is not an object subject", field="subject")
+    namespace = "" if parts[3] == NO_NAMESPACE else untoken(parts[3])
+    return ObjectAddress(untoken(parts[2]), namespace, untoken(parts[4]))
 
 
 def parse_job(subject: str) -> JobAddress:
