@@ -9,7 +9,7 @@
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 from urllib.parse import quote
 
 from muster_runtime.embedded import (
@@ -24,6 +24,20 @@ from muster_runtime.embedded import (
 )
 
 _START_ATTEMPTS = 3
+
+
+class KillableServer(Protocol):
+    """What a test may do to a server, wherever it runs."""
+
+    url: str
+
+    def kill(self) -> None:
+        """End it at once, as `kill -9` does."""
+        ...
+
+    def restart(self) -> None:
+        """Start it again, whether or not it runs, with what it had on disk."""
+        ...
 
 
 class RunningServer:
