@@ -55,6 +55,25 @@ class TopologyRequest:
     slices: tuple[SliceConstraint, ...] = ()
 
 
+class NetworkTopologyMode(StrEnum):
+    """Whether a gang may spread beyond the tier it names."""
+
+    HARD = "hard"
+    SOFT = "soft"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkTopology:
+    """Volcano's bound on a gang over HyperNodes: the highest tier its pods may span.
+
+    The tier is given by number or by name, never both; neither leaves it open.
+    """
+
+    mode: NetworkTopologyMode = NetworkTopologyMode.HARD
+    highest_tier: int | None = None
+    highest_tier_name: str = ""
+
+
 class RestartPolicy(StrEnum):
     """What the runtime does when a container of the pod exits."""
 
@@ -67,7 +86,8 @@ class RestartPolicy(StrEnum):
 class PodSet:
     """`count` equal pods. `min_count` below `count` allows a smaller gang (elastic or partial).
 
-    `requests` are milli-units of one pod, after defaults. `priority` is the pod's own, if any.
+    `requests` are milli-units of one pod, after defaults. `init_containers` run one after another
+    before the containers start.
     """
 
     name: str
@@ -77,6 +97,7 @@ class PodSet:
     demand: NodeDemand = NodeDemand()
     topology: TopologyRequest | None = None
     containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
     restart_policy: RestartPolicy = RestartPolicy.NEVER
     labels: Labels = field(default_factory=dict[str, str])
     annotations: Labels = field(default_factory=dict[str, str])
@@ -155,6 +176,7 @@ class Workload:
     max_execution_time_ms: int | None = None
     active: bool = True
     volcano_queue: str = ""
+    network_topology: NetworkTopology | None = None
     user: str = ""
     labels: Labels = field(default_factory=dict[str, str])
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -1,1 +1,67 @@
-"""Kueue, Volcano, Kubernetes, Kubeflow, Ray and CI manifests to domain values and back."""
+"""Kueue, Volcano, Kubernetes, Kubeflow, Ray and CI manifests to domain values and back.
+
+`load` reads a YAML stream, `load_object` one JSON object; both give `Document`s whose content is a
+declared object or a job submission, or raise `ManifestError` with every problem and its place.
+"""
+
+from muster_manifests.document import Content, DeclaredObject, Document, LoadResult
+from muster_manifests.kubernetes import NodeObject
+from muster_manifests.kueue.state import make_admission, workload_state
+from muster_manifests.kueue.status import (
+    AdmissionStatus,
+    CheckState,
+    CheckStatus,
+    Condition,
+    ConditionStatus,
+    EvictionCount,
+    PodSetAssignment,
+    RequeueState,
+    TopologyAssignment,
+    TopologyDomain,
+    WorkloadStatus,
+)
+from muster_manifests.kueue.workload import WorkloadRecord
+from muster_manifests.loader import load, load_object, load_workload_status
+from muster_manifests.problems import ManifestError, Mark, Problem
+from muster_manifests.reader import LoadOptions
+from muster_manifests.submission import (
+    JobSubmission,
+    ResolvedPriority,
+    SubmissionContext,
+    make_workload,
+    resolve_priority,
+)
+
+__all__ = [
+    "AdmissionStatus",
+    "CheckState",
+    "CheckStatus",
+    "Condition",
+    "ConditionStatus",
+    "Content",
+    "DeclaredObject",
+    "Document",
+    "EvictionCount",
+    "JobSubmission",
+    "LoadOptions",
+    "LoadResult",
+    "ManifestError",
+    "Mark",
+    "NodeObject",
+    "PodSetAssignment",
+    "Problem",
+    "RequeueState",
+    "ResolvedPriority",
+    "SubmissionContext",
+    "TopologyAssignment",
+    "TopologyDomain",
+    "WorkloadRecord",
+    "WorkloadStatus",
+    "load",
+    "load_object",
+    "load_workload_status",
+    "make_admission",
+    "make_workload",
+    "resolve_priority",
+    "workload_state",
+]

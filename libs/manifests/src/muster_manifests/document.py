@@ -1,0 +1,73 @@
+"""What loading gives: documents, and what was found on the way."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from muster_domain.queues import (
+    AdmissionCheck,
+    ClusterQueue,
+    Cohort,
+    HyperNode,
+    LocalQueue,
+    Namespace,
+    PriorityClass,
+    ResourceFlavor,
+    Topology,
+    VolcanoQueue,
+)
+from muster_manifests.kubernetes import NodeObject
+from muster_manifests.kueue.workload import WorkloadRecord
+from muster_manifests.plain import Plain
+from muster_manifests.problems import Mark, Problem
+from muster_manifests.submission import JobSubmission
+
+DeclaredObject: TypeAlias = (
+    AdmissionCheck
+    | ClusterQueue
+    | Cohort
+    | HyperNode
+    | LocalQueue
+    | Namespace
+    | NodeObject
+    | PriorityClass
+    | ResourceFlavor
+    | Topology
+    | VolcanoQueue
+)
+"""Objects that stand until they are changed."""
+
+Content: TypeAlias = DeclaredObject | JobSubmission | WorkloadRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One loaded object.
+
+    `manifest` is the object as written, as JSON values; `text` its YAML as written, empty when it
+    was not read from YAML. `namespace` is empty for cluster-wide kinds.
+    """
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    content: Content
+    manifest: Mapping[str, Plain]
+    text: str = ""
+    source: str = ""
+    mark: Mark = Mark()
+    warnings: tuple[Problem, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """`kind/namespace/name`, or `kind/name` for cluster-wide kinds."""
+        return "/".join(part for part in (self.kind, self.namespace, self.name) if part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadResult:
+    """The documents of a file, in order, and every warning about it."""
+
+    documents: tuple[Document, ...]
+    warnings: tuple[Problem, ...] = ()

@@ -1,0 +1,67 @@
+"""ResourceFlavor, Topology, AdmissionCheck and WorkloadPriorityClass."""
+
+from muster_domain.queues import AdmissionCheck, PriorityClass, ResourceFlavor, Topology
+from muster_manifests.manifest import Manifest
+from muster_manifests.terms import read_taints, read_tolerations
+
+_TERMS_MAX = 8
+_LEVELS_MAX = 16
+_HOSTNAME = "kubernetes.io/hostname"
+
+
+def read_resource_flavor(manifest: Manifest) -> ResourceFlavor:
+    """Read a ResourceFlavor."""
+    spec = manifest.body.object("spec")
+    flavor = ResourceFlavor(
+        name=manifest.metadata.name,
+        node_labels=spec.text_map("nodeLabels"),
+        node_taints=read_taints(spec, "nodeTaints"),
+        tolerations=read_tolerations(spec, "tolerations"),
+        topology_name=spec.text("topologyName"),
+    )
+    for key, count in (
+        ("nodeLabels", len(flavor.node_labels)),
+        ("nodeTaints", len(flavor.node_taints)),
+        ("tolerations", len(flavor.tolerations)),
+    ):
+        if count > _TERMS_MAX:
+            spec.rule(key, f"{count} entries", f"write at most {_TERMS_MAX}")
+    if flavor.topology_name and not flavor.node_labels:
+        spec.rule("topologyName", "a topology needs node labels", "write nodeLabels as well")
+    return flavor
+
+
+def read_topology(manifest: Manifest) -> Topology:
+    """Read a Topology: levels from the widest to the narrowest."""
+    spec = manifest.body.object("spec")
+    levels = tuple(level.required_text("nodeLabel") for level in spec.objects("levels"))
+    if not 1 <= len(levels) <= _LEVELS_MAX:
+        spec.rule("levels", f"{len(levels)} levels", f"write 1 to {_LEVELS_MAX} levels")
+    if len(set(levels)) < len(levels):
+        spec.rule("levels", "a label stands twice", "write each label once")
+    if _HOSTNAME in levels[:-1]:
+        spec.rule("levels", f"{_HOSTNAME} is not the lowest level", "write it last")
+    return Topology(name=manifest.metadata.name, levels=levels)
+
+
+def read_admission_check(manifest: Manifest) -> AdmissionCheck:
+    """Read an AdmissionCheck."""
+    spec = manifest.body.object("spec")
+    spec.accept("retryDelayMinutes")
+    return AdmissionCheck(
+        name=manifest.metadata.name,
+        controller=spec.required_text("controllerName"),
+        parameters=spec.text_map("parameters"),
+    )
+
+
+def read_workload_priority_class(manifest: Manifest) -> PriorityClass:
+    """Read Kueue's own priority class."""
+    body = manifest.body
+    if "value" not in body:
+        body.rule("value", "missing", "write value: 1000 (higher goes first)")
+    return PriorityClass(
+        name=manifest.metadata.name,
+        value=body.integer("value"),
+        description=body.text("description"),
+    )

@@ -1,0 +1,299 @@
+"""Typed access to one mapping of a document.
+
+Every look-up names its key, so that what nobody asked for can be reported as an unknown field. A
+value of the wrong type is reported with its place and read as absent, so that one pass finds all
+problems of a document.
+"""
+
+import difflib
+import json
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import TypeVar
+
+from muster_domain.errors import InvalidValue
+from muster_domain.quantity import parse_quantity_milli
+from muster_manifests.plain import Plain
+from muster_manifests.problems import Path, Report
+
+E = TypeVar("E", bound=StrEnum)
+
+INT32_MAX = 2**31 - 1
+_NO_ALIASES: Mapping[str, str] = {}
+_SHOWN_MAX = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadOptions:
+    """How strictly objects are read.
+
+    `default_namespace` is given to namespaced objects that name none. `admission_rules` off takes
+    objects that an API server's admission would refuse, as Kueue's own unit tests use them.
+    `name_seed` tells two submissions of one manifest with `generateName` apart.
+    """
+
+    default_namespace: str = "default"
+    admission_rules: bool = True
+    name_seed: str = ""
+
+
+class ObjectReader:
+    """Reads the fields of one mapping."""
+
+    def __init__(
+        self, values: Mapping[str, Plain], path: Path, report: Report, options: LoadOptions
+    ) -> None:
+        self.path = path
+        self.report = report
+        self.options = options
+        self._values = values
+        self._asked: set[str] = set()
+        self._objects: dict[str, ObjectReader] = {}
+        self._lists: dict[str, tuple[ObjectReader, ...]] = {}
+
+    def __contains__(self, key: str) -> bool:
+        return self._values.get(key) is not None
+
+    @property
+    def present(self) -> bool:
+        """Whether anything is written here."""
+        return bool(self._values)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys that are written, in order."""
+        return tuple(self._values)
+
+    def problem(self, key: str, problem: str, fix: str = "") -> None:
+        """Report a problem of one field; an empty key means the mapping itself."""
+        self.report.problem((*self.path, key) if key else self.path, problem, fix)
+
+    def rule(self, key: str, problem: str, fix: str = "") -> None:
+        """Report what an API server's admission refuses, unless its rules are off."""
+        if self.options.admission_rules:
+            self.problem(key, problem, fix)
+
+    def warn(self, key: str, problem: str, fix: str = "") -> None:
+        """Report a doubt about one field; an empty key means the mapping itself."""
+        self.report.warn((*self.path, key) if key else self.path, problem, fix)
+
+    def raw(self, key: str) -> Plain:
+        """Return the value as written."""
+        self._asked.add(key)
+        return self._values.get(key)
+
+    def text(self, key: str, default: str = "") -> str:
+        """Return a text."""
+        value = self.raw(key)
+        if value is None:
+            return default
+        if isinstance(value, str):
+            return value
+        self._wrong_type(key, value, "text", f"write {key}: {json.dumps(_as_text(value))}")
+        return default
+
+    def required_text(self, key: str) -> str:
+        """Return a text that must be there."""
+        value = self.text(key)
+        if not value and not isinstance(self._values.get(key), int | list | dict):
+            self.rule(key, "missing", f"write {key}: <name>")
+        return value
+
+    def integer(
+        self, key: str, default: int = 0, *, low: int = -INT32_MAX - 1, high: int = INT32_MAX
+    ) -> int:
+        """Return a whole number within bounds."""
+        value = self.optional_integer(key, low=low, high=high)
+        return default if value is None else value
+
+    def optional_integer(
+        self, key: str, *, low: int = -INT32_MAX - 1, high: int = INT32_MAX
+    ) -> int | None:
+        """Return a whole number within bounds, or None where none is written."""
+        value = self.raw(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int):
+            self._wrong_type(key, value, "a whole number", f"write {key}: 1")
+            return None
+        if not low <= value <= high:
+            self.problem(key, f"{value} is out of range", f"write a number from {low} to {high}")
+            return None
+        return value
+
+    def flag(self, key: str, *, default: bool = False) -> bool:
+        """Return true or false."""
+        value = self.raw(key)
+        if value is None:
+            return default
+        if isinstance(value, bool):
+            return value
+        self._wrong_type(key, value, "true or false", f"write {key}: true or {key}: false")
+        return default
+
+    def choice(
+        self, key: str, choices: type[E], default: E, aliases: Mapping[str, str] = _NO_ALIASES
+    ) -> E:
+        """Return one of the enum's words; `aliases` maps older spellings to today's."""
+        written = self.text(key)
+        if not written:
+            return default
+        word = aliases.get(written, written)
+        if word in {choice.value for choice in choices}:
+            return choices(word)
+        allowed = [choice.value for choice in choices]
+        self.problem(key, f"{written!r} is none of its values", f"write {' or '.join(allowed)}")
+        return default
+
+    def quantity(self, key: str) -> int | None:
+        """Return a quantity in milli-units, or None where none is written."""
+        value = self.raw(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            self._wrong_type(key, value, "a quantity", f"write {key}: 4 or {key}: 500m")
+            return None
+        try:
+            return parse_quantity_milli(value)
+        except InvalidValue as error:
+            self.problem(key, error.problem, error.fix)
+            return None
+
+    def quantities(self, key: str) -> dict[str, int]:
+        """Return quantities by resource name, in milli-units; none may be below zero."""
+        reader = self.object(key)
+        result: dict[str, int] = {}
+        for name in reader.keys:
+            value = reader.quantity(name)
+            if value is not None and value < 0:
+                reader.problem(name, "below zero", "write 0 or more")
+            elif value is not None:
+                result[name] = value
+        return result
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Return a list of texts."""
+        result: list[str] = []
+        for index, item in enumerate(self._items(key)):
+            if isinstance(item, str):
+                result.append(item)
+            else:
+                self.report.problem(
+                    (*self.path, key, index),
+                    f"{_as_text(item)} is not text",
+                    f"write {json.dumps(_as_text(item))}",
+                )
+        return tuple(result)
+
+    def integers(self, key: str, *, low: int) -> tuple[int, ...]:
+        """Return a list of whole numbers, none below `low`."""
+        result: list[int] = []
+        for index, item in enumerate(self._items(key)):
+            if isinstance(item, int) and not isinstance(item, bool) and item >= low:
+                result.append(item)
+            else:
+                self.report.problem(
+                    (*self.path, key, index),
+                    f"{_as_text(item)} is not a whole number",
+                    f"write {low} or more",
+                )
+        return tuple(result)
+
+    def text_map(self, key: str) -> dict[str, str]:
+        """Return texts by key, as labels and annotations are."""
+        reader = self.object(key)
+        return {name: reader.text(name) for name in reader.keys}
+
+    def time_ms(self, key: str) -> int | None:
+        """Return an RFC 3339 time as milliseconds since 1970, or None where none is written."""
+        written = self.text(key)
+        if not written:
+            return None
+        try:
+            moment = datetime.fromisoformat(written)
+        except ValueError:
+            moment = None
+        if moment is None or moment.tzinfo is None:
+            self.problem(key, f"{written!r} is not a time", "write 2026-01-31T12:00:00Z")
+            return None
+        return round(moment.timestamp() * 1000)
+
+    def object(self, key: str) -> "ObjectReader":
+        """Return the reader of the mapping under the key, empty where none is written."""
+        if key not in self._objects:
+            value = self.raw(key)
+            if value is not None and not isinstance(value, dict):
+                self._wrong_type(key, value, "a mapping", f"write {key}: and its fields below")
+                value = None
+            self._objects[key] = self._child(value or {}, (*self.path, key))
+        return self._objects[key]
+
+    def objects(self, key: str) -> tuple["ObjectReader", ...]:
+        """Return the readers of the mappings in the list under the key."""
+        if key not in self._lists:
+            readers: list[ObjectReader] = []
+            for index, item in enumerate(self._items(key)):
+                path = (*self.path, key, index)
+                if isinstance(item, dict):
+                    readers.append(self._child(item, path))
+                else:
+                    self.report.problem(
+                        path, f"{_as_text(item)} is not a mapping", "write - name: ..."
+                    )
+            self._lists[key] = tuple(readers)
+        return self._lists[key]
+
+    def accept(self, *keys: str) -> None:
+        """Take keys that ask nothing of the scheduler, in silence."""
+        self._asked.update(keys)
+
+    def accept_all(self) -> None:
+        """Take every key of this mapping in silence."""
+        self._asked.update(self._values)
+
+    def not_acted_on(self, *keys: str, why: str = "not acted upon") -> None:
+        """Take keys with a warning that they have no effect."""
+        for key in keys:
+            value = self.raw(key)
+            if value is not None and value not in ([], {}, "", False):
+                self.warn(key, why)
+
+    def report_unknown(self) -> None:
+        """Warn about every key, here and below, that no reader asked for."""
+        for key in self._values:
+            if key not in self._asked:
+                near = difflib.get_close_matches(key, sorted(self._asked), n=1)
+                self.warn(key, "unknown field, ignored", f"did you mean {near[0]}?" if near else "")
+        for child in self._objects.values():
+            child.report_unknown()
+        for children in self._lists.values():
+            for child in children:
+                child.report_unknown()
+
+    def _items(self, key: str) -> list[Plain]:
+        value = self.raw(key)
+        if value is None:
+            return []
+        if isinstance(value, list):
+            return value
+        self._wrong_type(key, value, "a list", f"write {key}: [...]")
+        return []
+
+    def _child(self, values: dict[str, Plain], path: Path) -> "ObjectReader":
+        return ObjectReader(values, path, self.report, self.options)
+
+    def _wrong_type(self, key: str, value: Plain, wanted: str, fix: str) -> None:
+        self.problem(key, f"{_as_text(value)} is not {wanted}", fix)
+
+
+def _as_text(value: Plain) -> str:
+    if isinstance(value, str):
+        return textwrap.shorten(value, _SHOWN_MAX, placeholder="...") if value else "an empty text"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    return json.dumps(value)
