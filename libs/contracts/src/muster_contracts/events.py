@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muster_domain.conditions import Explanation, Outcome, PreemptionReason
-from muster_domain.nodes import Node, Placement
+from muster_domain.nodes import Node, NodeCondition, Placement
 from muster_domain.states import Admitted, Evicting, Finished, Pending, Reserved
 from muster_domain.workload import Workload
 
@@ -232,6 +232,13 @@ class GangReleased:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityChanged:
+    """placement: seats came free or nodes came back; what found no seats may try again."""
+
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRegistered:
     """agent: this is the machine. `incarnation` grows with every start of the agent."""
 
@@ -239,6 +246,15 @@ class NodeRegistered:
     incarnation: int
     heartbeat_interval_ms: int
     running_pods: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConditionChanged:
+    """placement: from `at_ms` on (placement's clock) it thinks this of the node."""
+
+    node: str
+    condition: NodeCondition
+    at_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,7 +310,8 @@ WorkloadFact = (
     | GangFinished
     | GangLost
     | GangReleased
+    | CapacityChanged
 )
-NodeFact = NodeRegistered | PodStarted | PodFinished
+NodeFact = NodeRegistered | NodeConditionChanged | PodStarted | PodFinished
 ObjectFact = ObjectApplied | ObjectDeleted
 Event = WorkloadFact | NodeFact | ObjectFact | DrainRequested

@@ -12,6 +12,7 @@ A question is a JSON object on `subjects.query(owner, name, shard)`; lists are p
 | admission  | verify    | partition | {}                | LedgerReport   |
 | placement  | nodes     | any       | {}                | NodePage       |
 | accounting | cost      | any       | CostQuestion      | CostReport     |
+| accounting | prices    | any       | {}                | PriceList      |
 
 `workload` raises `NotFound` where the partition has none of that id.
 """
@@ -38,6 +39,7 @@ class Query(StrEnum):
     VERIFY = "verify"
     NODES = "nodes"
     COST = "cost"
+    PRICES = "prices"
 
 
 class Phase(StrEnum):
@@ -93,7 +95,11 @@ class PlanQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostQuestion:
-    """Cost by one dimension over a window; empty `namespaces` takes all."""
+    """Cost by one dimension over a window `[start_ms, end_ms)`; empty `namespaces` takes all.
+
+    `by` is team, namespace, user, cluster_queue, local_queue, flavor, workload, priority_class or
+    `label:<key>`. With `namespaces` the idle row is the part that their share would pay.
+    """
 
     by: str
     start_ms: int
@@ -313,11 +319,31 @@ class LedgerReport:
     discrepancies: tuple[str, ...]
 
 
+class CostLineKind(StrEnum):
+    """Whose time a line of a cost report is. All but `USAGE` belong to nobody.
+
+    RESERVED is capacity kept for gangs that hold quota and have no seats yet, UNAVAILABLE is free
+    capacity of nodes that take no pods. OVERALLOCATED is what was held beyond the capacity that was
+    reported; it alone is negative, so that the lines still sum to the capacity.
+    """
+
+    USAGE = "usage"
+    IDLE = "idle"
+    RESERVED = "reserved"
+    UNAVAILABLE = "unavailable"
+    OVERALLOCATED = "overallocated"
+    TOTAL = "total"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostLine:
     """One row of a cost report. Quantities are milli-unit-milliseconds, money is micro-units.
 
-    `cost_micros` is None where the flavor has no price.
+    `cost_micros` is None where the flavor has no price; where only some of the row has none, that
+    part is in `unpriced_time`. Of `resource_time`, `borrowed_time` was above the queue's nominal
+    quota and `lost_time` (worth `lost_cost_micros`) went into attempts that were preempted.
+    `waiting_time` is quota held before there were seats; it is not part of `resource_time` and
+    costs nothing. `lent_time` is nominal quota that others used, by queue only.
     """
 
     key: str
@@ -325,11 +351,22 @@ class CostLine:
     cost_micros: int | None
     borrowed_time: Mapping[str, int] = field(default_factory=dict[str, int])
     lost_time: Mapping[str, int] = field(default_factory=dict[str, int])
+    kind: CostLineKind = CostLineKind.USAGE
+    waiting_time: Mapping[str, int] = field(default_factory=dict[str, int])
+    lent_time: Mapping[str, int] = field(default_factory=dict[str, int])
+    unpriced_time: Mapping[str, int] = field(default_factory=dict[str, int])
+    lost_cost_micros: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostReport:
-    """Cost by one dimension over a window; the lines, idle included, sum to `total` exactly."""
+    """Cost by one dimension over a window.
+
+    `lines` and `idle` sum to `total` exactly, in time and in money; without a filter `total` is
+    capacity x price x time. The window is counted up to `complete_through_ms`; `provisional` when
+    that is before its end or when something in it is still open. `unpriced` names `flavor/resource`
+    pairs whose time has no price.
+    """
 
     by: str
     start_ms: int
@@ -338,3 +375,31 @@ class CostReport:
     lines: tuple[CostLine, ...]
     idle: CostLine
     total: CostLine
+    complete_through_ms: int = 0
+    provisional: bool = False
+    unpriced: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceRow:
+    """The price of one resource in one flavor, from `effective_from_ms` until the next one.
+
+    `hourly` is the price that is applied, a decimal text in `currency` per `per` and hour, exact or
+    cut at 12 places; `written` is the price as it was given.
+    """
+
+    flavor: str
+    resource: str
+    hourly: str
+    per: str
+    currency: str
+    written: str
+    effective_from_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceList:
+    """All prices, sorted by flavor, resource and time."""
+
+    currency: str
+    rows: tuple[PriceRow, ...]

@@ -6,6 +6,7 @@ Objects:   muster.obj.<kind>.<namespace or _>.<name>
 Events:    muster.evt.<owner>.v1.<name>.<partition>.<namespace>.<workload id>
            muster.evt.agent.v1.<name>.<node>
            muster.evt.gateway.v1.<name>.node.<node>
+           muster.evt.placement.v1.<name>.node.<node>
 Pods:      muster.cmd.agent.v1.pod.<node>.<pod uid>
 Telemetry: muster.tel.agent.v1.<name>.<node>
 Queries:   muster.rpc.<owner>.v1.<query>.<shard>
@@ -110,6 +111,11 @@ def node_request(name: str, node: str) -> str:
     return f"muster.evt.{Service.GATEWAY}.v1.{name}.node.{token(node)}"
 
 
+def placement_node_event(name: str, node: str) -> str:
+    """What placement thinks of a node; it belongs to no partition."""
+    return f"muster.evt.{Service.PLACEMENT}.v1.{name}.node.{token(node)}"
+
+
 def node_requests() -> str:
     """Filter: everything that the gateway says about nodes."""
     return f"muster.evt.{Service.GATEWAY}.v1.*.node.>"
@@ -123,6 +129,16 @@ def pod_command(node: str, pod_uid: str) -> str:
 def pod_commands_for(node: str) -> str:
     """Filter: what should become of all pods of one node."""
     return f"muster.cmd.agent.v1.pod.{token(node)}.*"
+
+
+def node_events(name: str) -> str:
+    """Filter: one fact of every agent."""
+    return f"muster.evt.{Service.AGENT}.v1.{name}.>"
+
+
+def placement_node_events(name: str) -> str:
+    """Filter: one thing that placement says about every node."""
+    return f"muster.evt.{Service.PLACEMENT}.v1.{name}.node.>"
 
 
 def telemetry(name: str, node: str) -> str:
@@ -180,6 +196,11 @@ def parse_job(subject: str) -> JobAddress:
         return JobAddress(untoken(parts[3]), JobVerb(parts[4]))
     except ValueError as error:
         raise InvalidValue(f"{subject!r} is not a job subject", field="subject") from error
+
+
+def event_partition(subject: str) -> str:
+    """The partition token of a workload event's subject."""
+    return subject.split(".", 6)[5]
 
 
 def event_name(subject: str) -> str:
