@@ -14,6 +14,7 @@ from muster_domain.workload import TopologyMode
 from muster_scheduling.placement.columns import Columns, Shape, Vector, pods_fitting
 from muster_scheduling.placement.domains import Domains, Narrowed, domains, narrow
 from muster_scheduling.placement.eligibility import Eligibility, eligibility
+from muster_scheduling.placement.exhaustive import exhaustive_seats
 from muster_scheduling.placement.record import pod_usage
 from muster_scheduling.placement.request import GangRequest, PlacementPolicy, PodSetRequest
 from muster_scheduling.placement.seating import (
@@ -75,7 +76,8 @@ def seat_gang(columns: Columns, request: GangRequest, plans: Sequence[Plan]) -> 
     A gang of one set gets the exact answer. For several sets these orders are tried: hardest first
     (required topology, fewest nodes, largest share of a node), largest total demand first, as
     written, hardest last; each once with the policy and once leaving alone what the other sets
-    could use. Full counts come before smaller elastic counts.
+    could use. Full counts come before smaller elastic counts. When none of them succeeds, sets
+    without a required topology get an exhaustive search of bounded length.
     """
     best = Seating((NO_SEATS,) * len(plans), complete=False)
     for attempt in _attempts(columns, request, plans):
@@ -84,7 +86,7 @@ def seat_gang(columns: Columns, request: GangRequest, plans: Sequence[Plan]) -> 
             return found
         if found.members > best.members:
             best = found
-    return best
+    return _exhaustive(columns, plans) or best
 
 
 def _attempts(
@@ -103,10 +105,25 @@ def _attempts(
                 )
 
 
+def _exhaustive(columns: Columns, plans: Sequence[Plan]) -> Seating | None:
+    if len(plans) == 1 or any(_is_required(found.pod_set) for found in plans):
+        return None
+    least = tuple(found.pod_set.least for found in plans)
+    if any(fits_at_most(p.fits, n)[1] < n for p, n in zip(plans, least, strict=True)):
+        return None
+    fits = [found.fits for found in plans]
+    shapes = [found.shape for found in plans]
+    seats = exhaustive_seats(columns.free, fits, shapes, least)
+    return None if seats is None else Seating(seats, complete=True)
+
+
+def _is_required(pod_set: PodSetRequest) -> bool:
+    return pod_set.topology is not None and pod_set.topology.mode is TopologyMode.REQUIRED
+
+
 def _orders(columns: Columns, plans: Sequence[Plan]) -> list[tuple[int, ...]]:
     def hardness(index: int) -> tuple[bool, int, int, int]:
-        topology = plans[index].pod_set.topology
-        required = topology is not None and topology.mode is TopologyMode.REQUIRED
+        required = _is_required(plans[index].pod_set)
         nodes = int(np.count_nonzero(plans[index].fits))
         return not required, nodes, -columns.share_of_largest(plans[index].shape), index
 
@@ -168,7 +185,7 @@ class _Attempt:
         """What fits in the required domain that the set already sits in."""
         found = self.plans[index]
         topology = found.pod_set.topology
-        if topology is None or topology.mode is not TopologyMode.REQUIRED or not len(seats.rows):
+        if topology is None or not _is_required(found.pod_set) or not len(seats.rows):
             return fits
         domain_of = found.domains.level_of(topology.node_label)
         return np.where(domain_of == domain_of[seats.rows[0]], fits, 0)

@@ -1,0 +1,118 @@
+"""The outcome of flavor assignment: which flavor for which resource, and why not the others."""
+
+from dataclasses import dataclass, field
+
+from muster_domain.conditions import PendingReason
+from muster_domain.states import Admission, PodSetAdmission
+from muster_scheduling.admission.modes import Mode, Suit
+from muster_scheduling.quota import FlavorResource
+from muster_scheduling.snapshot.workloads import ScanBookmark
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One resource's flavor. `tried_index` is where the scan stopped, -1 at the last flavor.
+
+    `hopeless`: somebody must give way for it, and nobody can.
+    """
+
+    flavor: str
+    mode: Mode
+    borrow: int
+    tried_index: int = -1
+    hopeless: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceVerdict:
+    """What one flavor said about one resource, in milli-units; `requested` counts earlier pod sets."""
+
+    resource: str
+    suit: Suit
+    requested: int
+    assumed: int
+    nominal: int
+    used: int
+    available: int
+    maximum: int
+    borrow: int
+    reason: PendingReason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One flavor looked at for a pod set. `obstacle` says why it was not even tried."""
+
+    flavor: str
+    suit: Suit
+    borrow: int
+    reason: PendingReason | None
+    obstacle: str = ""
+    verdicts: tuple[ResourceVerdict, ...] = ()
+
+
+@dataclass(slots=True)
+class PodSetAssignment:
+    """Flavors and milli-units of one pod set."""
+
+    name: str
+    count: int
+    requests: dict[str, int]
+    choices: dict[str, Choice]
+    attempts: list[Attempt]
+    reason: PendingReason | None = None
+    problem: str = ""
+
+    @property
+    def mode(self) -> Mode:
+        """The worst over its resources; a pod set that asks nothing fits."""
+        if self.reason is not None:
+            return Mode.NO_FIT
+        return min((choice.mode for choice in self.choices.values()), default=Mode.FIT)
+
+
+@dataclass(slots=True)
+class Assignment:
+    """Flavors of a whole workload. `borrowing` is the highest borrow level of any resource."""
+
+    pod_sets: list[PodSetAssignment] = field(default_factory=list[PodSetAssignment])
+    usage: dict[FlavorResource, int] = field(default_factory=dict[FlavorResource, int])
+    borrowing: int = 0
+    mode: Mode = Mode.NO_FIT
+    reason: PendingReason | None = None
+    bookmark: ScanBookmark | None = None
+    replaced: str = ""
+
+    @property
+    def need(self) -> frozenset[FlavorResource]:
+        """The pairs for which somebody must give way."""
+        return frozenset(
+            (choice.flavor, resource)
+            for pod_set in self.pod_sets
+            for resource, choice in pod_set.choices.items()
+            if choice.mode is Mode.PREEMPT
+        )
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether preemption was asked and could not help some resource."""
+        return any(
+            choice.hopeless for pod_set in self.pod_sets for choice in pod_set.choices.values()
+        )
+
+    def admission(self, cluster_queue: str) -> Admission:
+        """The grant that this assignment amounts to."""
+        return Admission(
+            cluster_queue=cluster_queue,
+            pod_sets=tuple(
+                PodSetAdmission(
+                    name=pod_set.name,
+                    count=pod_set.count,
+                    flavors={
+                        resource: choice.flavor for resource, choice in pod_set.choices.items()
+                    },
+                    usage={resource: pod_set.requests[resource] for resource in pod_set.choices},
+                )
+                for pod_set in self.pod_sets
+            ),
+        )

@@ -1,0 +1,300 @@
+"""One admission cycle of one cohort tree (R-39 to R-49a): the heads of its queues, in order.
+
+Every entry is judged on the usage of the cycle's start; then each is processed in turn on usage
+that the earlier ones have changed.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from muster_domain.conditions import PendingReason
+from muster_domain.queues import QueueingStrategy, ReclaimWithinCohort
+from muster_scheduling.admission.assignment import Assignment
+from muster_scheduling.admission.flavors import FlavorAssigner, Pinned, PreemptionOracle
+from muster_scheduling.admission.modes import Mode
+from muster_scheduling.admission.partial import largest_gang
+from muster_scheduling.preemption.context import Search, Victim
+from muster_scheduling.preemption.victims import Oracle, victims_for
+from muster_scheduling.quota import FlavorResource, QuotaNode
+from muster_scheduling.snapshot.catalog import QueueEntry, suspension
+from muster_scheduling.snapshot.view import AdmissionView
+from muster_scheduling.snapshot.workloads import PendingWorkload
+
+
+class Verdict(Enum):
+    """What a cycle did with a workload."""
+
+    RESERVED = auto()
+    PREEMPTING = auto()
+    DEFERRED = auto()
+    NO_FIT = auto()
+    NO_CANDIDATES = auto()
+    GATED = auto()
+    OVERLAPPING = auto()
+    NO_LONGER_FITS = auto()
+    WRONG_NAMESPACE = auto()
+    INADMISSIBLE = auto()
+
+
+_STAYS_IN_LINE = frozenset(
+    {Verdict.PREEMPTING, Verdict.DEFERRED, Verdict.OVERLAPPING, Verdict.NO_LONGER_FITS}
+)
+_SHAPE_HAS_NO_CHANCE = frozenset({Verdict.NO_FIT, Verdict.NO_CANDIDATES})
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """One head in one cycle. `blocked_by` names the workload that got in between."""
+
+    workload: PendingWorkload
+    queue: QueueEntry
+    assignment: Assignment
+    victims: list[Victim] = field(default_factory=list[Victim])
+    sticky: bool = False
+    verdict: Verdict = Verdict.INADMISSIBLE
+    reason: PendingReason = PendingReason.WAITING_FOR_QUOTA
+    blocked_by: str = ""
+    keeps_bookmark: bool = True
+    reserved: dict[FlavorResource, int] = field(default_factory=dict[FlavorResource, int])
+
+    @property
+    def stays_in_line(self) -> bool:
+        """Whether it is tried again next time without an outside event (R-42)."""
+        if self.verdict in _STAYS_IN_LINE:
+            return True
+        if self.queue.queue.queueing_strategy is QueueingStrategy.STRICT_FIFO:
+            return self.verdict is not Verdict.WRONG_NAMESPACE
+        bookmark = self.assignment.bookmark
+        return self.keeps_bookmark and bookmark is not None and bookmark.pending_flavors
+
+    @property
+    def sticks(self) -> bool:
+        """Whether it stays first until its victims are gone (R-49a)."""
+        best_effort = self.queue.queue.queueing_strategy is QueueingStrategy.BEST_EFFORT_FIFO
+        return best_effort and self.verdict in (Verdict.PREEMPTING, Verdict.DEFERRED)
+
+    @property
+    def shape_has_no_chance(self) -> bool:
+        """Whether everybody of its shape may be set aside with it (R-48)."""
+        best_effort = self.queue.queue.queueing_strategy is QueueingStrategy.BEST_EFFORT_FIFO
+        return best_effort and self.verdict in _SHAPE_HAS_NO_CHANCE
+
+
+class Cycle:
+    """Judges and processes heads. Changes usage through the journal; the caller rolls back."""
+
+    def __init__(
+        self,
+        view: AdmissionView,
+        now_ms: int,
+        *,
+        victims_inline: bool,
+        oracle: PreemptionOracle | None = None,
+    ) -> None:
+        self._view = view
+        self._tree = view.tree
+        self._now_ms = now_ms
+        self._victims_inline = victims_inline
+        self._oracle = oracle or Oracle(view, now_ms)
+        self._taken: dict[str, Victim] = {}
+        self._claimant_of: dict[str, str] = {}
+
+    def again(self) -> "Cycle":
+        """Forget what the last cycle took."""
+        self._taken.clear()
+        self._claimant_of.clear()
+        return self
+
+    def run(self, heads: Sequence[tuple[PendingWorkload, QueueEntry]]) -> list[Entry]:
+        """Nominate, order, process. The entries come back in the order of processing."""
+        nominated: list[Entry] = []
+        refused: list[Entry] = []
+        for workload, queue in heads:
+            entry = self.nominate(workload, queue)
+            (nominated if entry.verdict is not Verdict.INADMISSIBLE else refused).append(entry)
+        done: list[Entry] = []
+        for entry in self._ordered(nominated):
+            self._process(entry)
+            done.append(entry)
+        return [*done, *refused]
+
+    def nominate(self, workload: PendingWorkload, queue: QueueEntry) -> Entry:
+        """What the workload could get on the usage of the moment (R-40)."""
+        sticky = self._view.queues[queue.name].sticky.get(queue.name) == workload.id
+        entry = Entry(workload, queue, Assignment(), sticky=sticky)
+        refusal = self._refusal(workload, queue)
+        if refusal is not None:
+            entry.reason = refusal
+            return entry
+        selector = queue.queue.namespace_selector
+        labels = self._view.catalog.labels_of(workload.namespace)
+        if selector is None or not selector.matches(labels):
+            entry.verdict = Verdict.WRONG_NAMESPACE
+            entry.reason = PendingReason.MISCONFIGURED
+            return entry
+        entry.verdict = Verdict.NO_FIT
+        entry.assignment, entry.victims = self._find(workload, queue)
+        return entry
+
+    def _refusal(self, workload: PendingWorkload, queue: QueueEntry) -> PendingReason | None:
+        if workload.inadmissible:
+            return PendingReason.MISCONFIGURED
+        return None if queue.active else suspension(queue.inactive)
+
+    def _find(
+        self, workload: PendingWorkload, queue: QueueEntry, *, pinned: Pinned | None = None
+    ) -> tuple[Assignment, list[Victim]]:
+        """The full gang if it fits or can preempt, else the largest smaller one that can."""
+        assigner = FlavorAssigner(self._view, workload, queue, self._oracle, pinned=pinned)
+        full = assigner.assign()
+        if full.mode is Mode.FIT:
+            return full, []
+        victims = self._victims(workload, queue, full)
+        if self._can_preempt(full, victims) or not (workload.may_shrink and self._view.policy.partial_admission):
+            return full, victims
+
+        def attempt(counts: Sequence[int]) -> tuple[Assignment, list[Victim]] | None:
+            smaller = assigner.assign(counts)
+            if smaller.mode is Mode.FIT:
+                return smaller, []
+            found = self._victims(workload, queue, smaller)
+            return (smaller, found) if self._can_preempt(smaller, found) else None
+
+        return largest_gang(workload.pod_sets, attempt) or (full, [])
+
+    def _victims(
+        self, workload: PendingWorkload, queue: QueueEntry, assignment: Assignment
+    ) -> list[Victim]:
+        if assignment.mode is not Mode.PREEMPT or not self._victims_inline:
+            return []
+        return victims_for(
+            Search(self._view, self._now_ms, workload, queue, assignment.need, assignment.usage)
+        )
+
+    def _can_preempt(self, assignment: Assignment, victims: list[Victim]) -> bool:
+        """Whether somebody giving way makes room; without a search, as far as is known."""
+        if self._victims_inline:
+            return bool(victims)
+        return assignment.mode is Mode.PREEMPT and not assignment.hopeless
+
+    def _ordered(self, entries: list[Entry]) -> Iterator[Entry]:
+        """Order without fair sharing (R-41)."""
+        policy = self._view.policy
+
+        def key(entry: Entry) -> tuple[bool, bool, int, int, int, str]:
+            workload = entry.workload
+            return (
+                not workload.has_quota,
+                not (policy.prioritize_preemptors and entry.sticky),
+                entry.assignment.borrowing,
+                -workload.priority if policy.priority_sorting_within_cohort else 0,
+                workload.queued_at_ms,
+                workload.id,
+            )
+
+        yield from sorted(entries, key=key)
+
+    def _process(self, entry: Entry) -> None:
+        """Decide about one entry on what the earlier ones left (R-44)."""
+        if entry.verdict is Verdict.WRONG_NAMESPACE:
+            return
+        mode = self._recompute(entry)
+        if mode is Mode.NO_FIT:
+            self._refuse(entry, Verdict.NO_FIT, entry.assignment.reason)
+        elif mode is Mode.PREEMPT and not self._can_preempt(entry.assignment, entry.victims):
+            self._refuse(entry, Verdict.NO_CANDIDATES, PendingReason.WAITING_FOR_QUOTA)
+            self._reserve_head(entry)
+        elif mode is Mode.PREEMPT and entry.workload.gated:
+            self._refuse(entry, Verdict.GATED, PendingReason.ADMISSION_GATED)
+            entry.keeps_bookmark = False
+        elif mode is Mode.DEFERRED_FIT:
+            entry.verdict = Verdict.DEFERRED
+            entry.reason = PendingReason.WAITING_FOR_PREEMPTED_WORKLOADS
+            entry.keeps_bookmark = False
+            self._tree.add(entry.queue.node, entry.assignment.usage)
+        else:
+            self._claim(entry, mode)
+
+    def _claim(self, entry: Entry, mode: Mode) -> None:
+        overlap = [victim.id for victim in entry.victims if victim.id in self._taken]
+        if overlap:
+            entry.blocked_by = self._claimant_of[overlap[0]]
+            self._refuse(entry, Verdict.OVERLAPPING, PendingReason.WAITING_FOR_QUOTA)
+            return
+        unsearched = mode is Mode.PREEMPT and not self._victims_inline
+        if not unsearched and not self._fits(entry):
+            self._refuse(entry, Verdict.NO_LONGER_FITS, PendingReason.WAITING_FOR_QUOTA)
+            return
+        for victim in entry.victims:
+            self._taken[victim.id] = victim
+            self._claimant_of[victim.id] = entry.workload.id
+        self._tree.add(entry.queue.node, entry.assignment.usage)
+        if mode is Mode.PREEMPT:
+            entry.verdict = Verdict.PREEMPTING
+            entry.reason = PendingReason.WAITING_FOR_PREEMPTED_WORKLOADS
+            entry.keeps_bookmark = False
+        else:
+            entry.verdict = Verdict.RESERVED
+
+    def _fits(self, entry: Entry) -> bool:
+        """Whether there is room once all victims so far and its own are gone."""
+        journal, tree = self._view.journal, self._tree
+        mark = journal.checkpoint()
+        leaving = {**self._taken, **{victim.id: victim for victim in entry.victims}}
+        for victim in leaving.values():
+            tree.remove(tree.queues[victim.workload.cluster_queue], victim.workload.usage)
+        fits = tree.fits(entry.queue.node, entry.assignment.usage)
+        journal.rollback(mark)
+        return fits
+
+    def _recompute(self, entry: Entry) -> Mode:
+        """Look again when somebody else took the same victims (R-45)."""
+        mode = entry.assignment.mode
+        overlap = any(victim.id in self._taken for victim in entry.victims)
+        if not (overlap and self._view.policy.recompute_on_overlap):
+            return mode
+        pinned = [
+            {resource: choice.flavor for resource, choice in pod_set.choices.items()}
+            for pod_set in entry.assignment.pod_sets
+        ]
+        journal, tree = self._view.journal, self._tree
+        mark = journal.checkpoint()
+        for victim in self._taken.values():
+            tree.remove(tree.queues[victim.workload.cluster_queue], victim.workload.usage)
+            journal.put(self._view.gone, victim.id, True)  # noqa: FBT003 - a set of ids
+        entry.assignment, entry.victims = self._find(entry.workload, entry.queue, pinned=pinned)
+        journal.rollback(mark)
+        entry.keeps_bookmark = False
+        mode = entry.assignment.mode
+        return Mode.DEFERRED_FIT if mode is Mode.FIT else mode
+
+    def _refuse(self, entry: Entry, verdict: Verdict, reason: PendingReason | None) -> None:
+        entry.verdict = verdict
+        entry.reason = reason or PendingReason.WAITING_FOR_QUOTA
+
+    def _reserve_head(self, entry: Entry) -> None:
+        """A head without victims keeps others from what it could use itself (R-46)."""
+        policy = entry.queue.queue.preemption
+        always = self._view.policy.prioritize_preemptors and entry.sticky
+        if policy.reclaim_within_cohort is ReclaimWithinCohort.ANY and not always:
+            return
+        entry.reserved = reserved_for_head(entry.queue.node, entry.assignment)
+        self._tree.add(entry.queue.node, entry.reserved)
+
+
+def reserved_for_head(node: QuotaNode, assignment: Assignment) -> dict[FlavorResource, int]:
+    """What a head that cannot start holds back for the rest of the cycle (R-46)."""
+    if assignment.mode is not Mode.PREEMPT:
+        return dict(assignment.usage)
+    reserved: dict[FlavorResource, int] = {}
+    for fr, amount in assignment.usage.items():
+        quota = node.quotas.get(fr)
+        nominal = node.nominal(fr)
+        used = node.used(fr)
+        if assignment.borrowing > 0:
+            limit = None if quota is None else quota.borrowing_limit
+            reserved[fr] = amount if limit is None else min(amount, nominal + limit - used)
+        else:
+            reserved[fr] = max(0, min(amount, nominal - used))
+    return reserved

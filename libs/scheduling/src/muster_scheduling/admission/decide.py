@@ -1,0 +1,210 @@
+"""`decide`: as many admission cycles as the budget allows, in one decision.
+
+Cohort trees do not touch each other, so each is decided by itself; within a tree every inner cycle
+is one cycle of Kueue. The state is left exactly as it was found.
+"""
+
+from dataclasses import dataclass, field
+
+from muster_domain.conditions import Explanation
+from muster_domain.errors import Conflict
+from muster_scheduling.admission.cycle import Cycle, Entry, Verdict
+from muster_scheduling.admission.decision import (
+    Budget,
+    Decision,
+    EffectGroup,
+    EvictWorkload,
+    Place,
+    RequestPreemption,
+    Requeued,
+    ReserveQuota,
+    StopReason,
+    perform,
+    requeue,
+)
+from muster_scheduling.admission.explain import explain_entry
+from muster_scheduling.admission.flavors import PreemptionOracle
+from muster_scheduling.preemption.message import preemption_message
+from muster_scheduling.snapshot.catalog import QueueEntry
+from muster_scheduling.snapshot.view import AdmissionView, Snapshot
+from muster_scheduling.snapshot.workloads import PendingWorkload
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A decision while it is made."""
+
+    steps: list[EffectGroup | Requeued] = field(default_factory=list["EffectGroup | Requeued"])
+    explanations: dict[str, Explanation] = field(default_factory=dict[str, Explanation])
+    settled: list[str] = field(default_factory=list[str])
+    cycles: dict[str, int] = field(default_factory=dict[str, int])
+    looked_at: int = 0
+
+
+def decide(
+    snapshot: Snapshot,
+    budget: Budget | None = None,
+    *,
+    victims_inline: bool = True,
+    oracle: PreemptionOracle | None = None,
+) -> Decision:
+    """Who gets quota now, who must give way, and why the others wait.
+
+    With `victims_inline` victims are chosen here, as Kueue does; without, a workload that needs
+    somebody to give way yields `RequestPreemption` and its claim counts for the rest of the cycle.
+    Raises `Conflict` when the view has changed since the snapshot.
+    """
+    view = snapshot.view
+    if view.version != snapshot.version:
+        raise Conflict("the snapshot is older than the view it was taken from")
+    budget = budget or Budget()
+    draft = _Draft()
+    stopped = StopReason.COMPLETED
+    mark = view.journal.checkpoint()
+    try:
+        for root in list(view.dirty):
+            cycle = Cycle(
+                view, snapshot.now_ms, victims_inline=victims_inline, oracle=oracle
+            )
+            if not _decide_tree(snapshot, root, cycle, budget, draft):
+                stopped = StopReason.BUDGET_EXHAUSTED
+                if draft.looked_at >= budget.workloads:
+                    break
+    finally:
+        view.journal.rollback(mark)
+    return Decision(
+        groups=tuple(step for step in draft.steps if isinstance(step, EffectGroup)),
+        explanations=draft.explanations,
+        requeues=tuple(step for step in draft.steps if isinstance(step, Requeued)),
+        steps=tuple(draft.steps),
+        settled=tuple(draft.settled),
+        cycles=draft.cycles,
+        looked_at=draft.looked_at,
+        stopped=stopped,
+        now_ms=snapshot.now_ms,
+    )
+
+
+def _decide_tree(
+    snapshot: Snapshot, root: str, cycle: Cycle, budget: Budget, draft: _Draft
+) -> bool:
+    """Cycle until nothing moves; false when the budget ended first."""
+    view = snapshot.view
+    seen: set[tuple[object, ...]] = set()
+    for _ in range(budget.cycles):
+        heads = _heads(view, root)
+        if not heads:
+            draft.settled.append(root)
+            return True
+        if draft.looked_at + len(heads) > budget.workloads and draft.looked_at:
+            return False
+        state = _state(view, heads)
+        if state in seen:
+            draft.settled.append(root)
+            return True
+        seen.add(state)
+        draft.looked_at += len(heads)
+        _one_cycle(snapshot, root, cycle.again(), heads, draft)
+    return False
+
+
+def _heads(view: AdmissionView, root: str) -> list[tuple[PendingWorkload, QueueEntry]]:
+    heads: list[tuple[PendingWorkload, QueueEntry]] = []
+    for entry in view.catalog.queues_of_root.get(root, ()):
+        if entry.active:
+            head = view.queues[entry.name].head()
+            if head is not None:
+                heads.append((head, entry))
+    return heads
+
+
+def _state(
+    view: AdmissionView, heads: list[tuple[PendingWorkload, QueueEntry]]
+) -> tuple[object, ...]:
+    """Everything that makes the next cycle differ from one before, as long as nobody gets in."""
+    marks: list[object] = [len(view.evicting), len(view.holders)]
+    for workload, entry in heads:
+        bookmark = view.queues[entry.name].bookmarks.get(workload.id)
+        tried = () if bookmark is None else bookmark.tried
+        marks.append((workload.id, *(tuple(sorted(t.items())) for t in tried)))
+    return tuple(marks)
+
+
+def _one_cycle(
+    snapshot: Snapshot,
+    root: str,
+    cycle: Cycle,
+    heads: list[tuple[PendingWorkload, QueueEntry]],
+    draft: _Draft,
+) -> None:
+    view = snapshot.view
+    view.journal.put(view.cycles, root, view.cycles.get(root, 0) + 1)
+    draft.cycles[root] = view.cycles[root]
+    mark = view.journal.checkpoint()
+    entries = cycle.run(heads)
+    view.journal.rollback(mark)
+    for entry in entries:
+        group = _group(view, entry)
+        if group is not None:
+            draft.steps.append(group)
+            for effect in group.effects:
+                perform(view, effect, snapshot.now_ms)
+        if entry.verdict is not Verdict.RESERVED:
+            step = _requeued(entry)
+            draft.steps.append(step)
+            requeue(view, step)
+        draft.explanations[entry.workload.id] = explain_entry(view, entry)
+
+
+def _group(view: AdmissionView, entry: Entry) -> EffectGroup | None:
+    workload = entry.workload
+    if entry.verdict is Verdict.RESERVED:
+        return EffectGroup(
+            workload_id=workload.id,
+            effects=(
+                ReserveQuota(
+                    workload_id=workload.id,
+                    admission=entry.assignment.admission(entry.queue.name),
+                    usage=entry.assignment.usage,
+                    attempt=workload.attempt + 1,
+                    borrowing=entry.assignment.borrowing,
+                ),
+            ),
+        )
+    if entry.verdict is not Verdict.PREEMPTING:
+        return None
+    if not entry.victims:
+        request = RequestPreemption(
+            workload_id=workload.id,
+            admission=entry.assignment.admission(entry.queue.name),
+            need=tuple(sorted(entry.assignment.need)),
+        )
+        return EffectGroup(workload_id=workload.id, effects=(request,))
+    evictions = tuple(
+        EvictWorkload(
+            workload_id=victim.id,
+            attempt=victim.workload.attempt,
+            reason=victim.reason,
+            preemptor_id=workload.id,
+            message=preemption_message(workload, entry.queue, victim),
+        )
+        for victim in entry.victims
+        if not view.is_evicting(victim.id)
+    )
+    return EffectGroup(workload_id=workload.id, effects=evictions) if evictions else None
+
+
+def _requeued(entry: Entry) -> Requeued:
+    if entry.stays_in_line:
+        place = Place.IN_LINE
+    elif entry.shape_has_no_chance:
+        place = Place.PARKED_WITH_SHAPE
+    else:
+        place = Place.PARKED
+    return Requeued(
+        workload_id=entry.workload.id,
+        cluster_queue=entry.queue.name,
+        place=place,
+        sticky=entry.sticks,
+        bookmark=entry.assignment.bookmark if entry.keeps_bookmark else None,
+    )

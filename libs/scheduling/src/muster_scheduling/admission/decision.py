@@ -1,0 +1,188 @@
+"""A decision as data: effects in all-or-nothing groups, and a reason for everybody looked at."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import assert_never
+
+from muster_domain.conditions import Explanation, PreemptionReason
+from muster_domain.states import Admission
+from muster_scheduling.quota import Vector
+from muster_scheduling.snapshot.view import AdmissionView
+from muster_scheduling.snapshot.workloads import AdmittedWorkload, PendingWorkload, ScanBookmark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReserveQuota:
+    """The workload gets quota. `borrowing` is the height of the subtree it borrows from."""
+
+    workload_id: str
+    admission: Admission
+    usage: Vector
+    attempt: int
+    borrowing: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictWorkload:
+    """A workload must give way to `preemptor_id`; `attempt` names the reservation that is meant."""
+
+    workload_id: str
+    attempt: int
+    reason: PreemptionReason
+    preemptor_id: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestPreemption:
+    """The workload could start if somebody gave way: ask the preemption service for victims.
+
+    `admission` holds the flavors that were chosen, `need` the pairs that lack room.
+    """
+
+    workload_id: str
+    admission: Admission
+    need: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishReplaced:
+    """A slice that the newly reserved workload takes over; it ends when that one is admitted."""
+
+    workload_id: str
+    replaced_by: str
+
+
+Effect = ReserveQuota | EvictWorkload | RequestPreemption | FinishReplaced
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectGroup:
+    """Effects that are committed together or not at all."""
+
+    workload_id: str
+    effects: tuple[Effect, ...]
+
+
+class Place(StrEnum):
+    """Where a workload that got nothing waits from now on."""
+
+    IN_LINE = "in_line"
+    PARKED = "parked"
+    PARKED_WITH_SHAPE = "parked_with_shape"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requeued:
+    """What became of a workload that was looked at and got nothing."""
+
+    workload_id: str
+    cluster_queue: str
+    place: Place
+    sticky: bool = False
+    bookmark: ScanBookmark | None = None
+
+
+class StopReason(StrEnum):
+    """Why deciding stopped."""
+
+    COMPLETED = "completed"
+    BUDGET_EXHAUSTED = "budget_exhausted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Bounds in counts, so that the same input always gives the same decision.
+
+    `cycles` bounds the rounds per cohort tree, `workloads` the nominations of the whole decision.
+    """
+
+    cycles: int = 1_000
+    workloads: int = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What one call of `decide` found.
+
+    `steps` repeats groups and requeues in the order in which they happened, for `replay`.
+    `settled` names the cohort trees in which nothing more can happen until something changes.
+    """
+
+    groups: tuple[EffectGroup, ...]
+    explanations: Mapping[str, Explanation]
+    requeues: tuple[Requeued, ...]
+    steps: tuple[EffectGroup | Requeued, ...]
+    settled: tuple[str, ...]
+    cycles: Mapping[str, int]
+    looked_at: int
+    stopped: StopReason
+    now_ms: int
+
+    def replay(self, view: AdmissionView) -> None:
+        """Do to the view what the decision did to its own copy."""
+        for step in self.steps:
+            match step:
+                case EffectGroup():
+                    for effect in step.effects:
+                        perform(view, effect, self.now_ms)
+                case Requeued():
+                    requeue(view, step)
+                case _:
+                    assert_never(step)
+        for root, cycle in self.cycles.items():
+            view.cycles[root] = cycle
+        for root in self.settled:
+            view.dirty.pop(root, None)
+
+
+def perform(view: AdmissionView, effect: Effect, now_ms: int) -> None:
+    """Do one effect to a view, journalled."""
+    match effect:
+        case ReserveQuota():
+            pending = view.pending(effect.workload_id)
+            if pending is not None:
+                view.take(pending)
+                view.hold(holder(pending, effect, now_ms))
+        case EvictWorkload():
+            view.evict(effect.workload_id)
+        case RequestPreemption() | FinishReplaced():
+            pass
+        case _:
+            assert_never(effect)
+
+
+def requeue(view: AdmissionView, step: Requeued) -> None:
+    """Put a workload that got nothing where it waits, journalled."""
+    queue = view.queues[step.cluster_queue]
+    workload = queue.workloads.get(step.workload_id)
+    if workload is None:
+        return
+    queue.bookmark(step.workload_id, step.bookmark)
+    if step.sticky:
+        queue.stick(step.workload_id)
+    match step.place:
+        case Place.IN_LINE:
+            pass
+        case Place.PARKED:
+            queue.park(step.workload_id)
+        case Place.PARKED_WITH_SHAPE:
+            queue.park_class(workload.shape)
+        case _:
+            assert_never(step.place)
+
+
+def holder(pending: PendingWorkload, effect: ReserveQuota, now_ms: int) -> AdmittedWorkload:
+    """The workload as a holder of quota."""
+    return AdmittedWorkload(
+        id=pending.id,
+        key=pending.key,
+        cluster_queue=effect.admission.cluster_queue,
+        local_queue=f"{pending.namespace}/{pending.queue_name}",
+        priority=pending.priority,
+        queued_at_ms=pending.queued_at_ms,
+        reserved_at_ms=now_ms,
+        attempt=effect.attempt,
+        usage=effect.usage,
+    )

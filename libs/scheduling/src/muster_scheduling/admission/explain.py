@@ -1,0 +1,175 @@
+"""Why a workload waits, with the numbers behind it."""
+
+from collections.abc import Iterable
+
+from muster_domain.conditions import Explanation, FlavorVerdict, PendingReason
+from muster_domain.quantity import format_quantity
+from muster_scheduling.admission.assignment import Attempt, PodSetAssignment, ResourceVerdict
+from muster_scheduling.admission.cycle import Entry, Verdict
+from muster_scheduling.admission.modes import Suit
+from muster_scheduling.quota.tree import is_unlimited
+from muster_scheduling.snapshot.view import AdmissionView
+
+_RESERVED = Explanation(reason="QuotaReserved", message="Quota is reserved")
+
+_SUIT_REASON = {
+    Suit.FIT: "Fit",
+    Suit.RECLAIM: "Reclaim",
+    Suit.PREEMPT: "Preempt",
+    Suit.NO_CANDIDATES: "NoPreemptionCandidates",
+}
+
+
+def explain_entry(view: AdmissionView, entry: Entry) -> Explanation:
+    """The verdict of one cycle on one workload."""
+    if entry.verdict is Verdict.RESERVED:
+        return _RESERVED
+    pod_sets = entry.assignment.pod_sets
+    return Explanation(
+        reason=entry.reason,
+        message=_message(view, entry),
+        flavors=tuple(v for pod_set in pod_sets for v in _flavor_verdicts(pod_set)),
+        preemption=_preemption(entry),
+        remedy=_remedy(entry),
+        blocked_by=(entry.blocked_by,) if entry.blocked_by else (),
+        counts={"victims": len(entry.victims)} if entry.victims else {},
+    )
+
+
+def attempt_texts(attempts: Iterable[Attempt]) -> list[str]:
+    """One line for every obstacle that was met, in order."""
+    texts: list[str] = []
+    for attempt in attempts:
+        if attempt.obstacle:
+            texts.append(attempt.obstacle)
+        texts += [
+            text
+            for verdict in attempt.verdicts
+            if (text := _verdict_text(verdict, attempt.flavor))
+        ]
+    return texts
+
+
+def _message(view: AdmissionView, entry: Entry) -> str:
+    match entry.verdict:
+        case Verdict.WRONG_NAMESPACE:
+            return "workload namespace doesn't match ClusterQueue selector"
+        case Verdict.INADMISSIBLE:
+            return entry.workload.inadmissible or f"ClusterQueue {entry.queue.name} is inactive"
+        case Verdict.OVERLAPPING:
+            return "Workload has overlapping preemption targets with another workload"
+        case Verdict.NO_LONGER_FITS:
+            return "Workload no longer fits after processing another workload"
+        case Verdict.DEFERRED:
+            return "Fits once the preemptions issued by another workload complete"
+        case Verdict.GATED:
+            return "Workload requires preemption, but it's gated"
+        case _:
+            del view
+            text = "; ".join(_pod_set_text(p) for p in entry.assignment.pod_sets if _has_text(p))
+            if entry.verdict is not Verdict.PREEMPTING:
+                return text
+            pending = f"Pending the preemption of {len(entry.victims)} workload(s)"
+            waits = pending if entry.victims else "Waiting for victims to be chosen"
+            return f"{text}. {waits}" if text else waits
+
+
+def _has_text(pod_set: PodSetAssignment) -> bool:
+    return bool(pod_set.problem or attempt_texts(pod_set.attempts))
+
+
+def _pod_set_text(pod_set: PodSetAssignment) -> str:
+    texts = attempt_texts(pod_set.attempts)
+    if pod_set.problem:
+        texts.append(pod_set.problem)
+    return f"couldn't assign flavors to pod set {pod_set.name}: {', '.join(texts)}"
+
+
+def _verdict_text(verdict: ResourceVerdict, flavor: str) -> str:
+    if verdict.suit is Suit.FIT:
+        return ""
+    resource = verdict.resource
+    if verdict.reason is PendingReason.EXCEEDS_MAX_QUOTA:
+        own = verdict.requested - verdict.assumed
+        return (
+            f"insufficient quota for {resource} in flavor {flavor}, previously considered "
+            f"podsets requests ({amount(verdict.assumed)}) + current podset request "
+            f"({amount(own)}) > maximum capacity ({amount(verdict.maximum)})"
+        )
+    short = verdict.requested - verdict.available
+    return f"insufficient unused quota for {resource} in flavor {flavor}, {amount(short)} more needed"
+
+
+def _flavor_verdicts(pod_set: PodSetAssignment) -> list[FlavorVerdict]:
+    found: list[FlavorVerdict] = []
+    for attempt in pod_set.attempts:
+        if attempt.obstacle:
+            found += [
+                FlavorVerdict(
+                    pod_set=pod_set.name,
+                    resource=resource,
+                    flavor=attempt.flavor,
+                    reason=f"{PendingReason.NO_MATCHING_FLAVOR}: {attempt.obstacle}",
+                    requested_milli=requested,
+                )
+                for resource, requested in list(pod_set.requests.items())[:1]
+            ]
+        found += [
+            FlavorVerdict(
+                pod_set=pod_set.name,
+                resource=verdict.resource,
+                flavor=attempt.flavor,
+                reason=verdict.reason or _SUIT_REASON[verdict.suit],
+                requested_milli=verdict.requested,
+                nominal_milli=verdict.nominal,
+                used_milli=verdict.used,
+                available_milli=verdict.available,
+                max_milli=verdict.maximum,
+                borrowing=verdict.borrow > 0,
+            )
+            for verdict in attempt.verdicts
+        ]
+    return found
+
+
+def _preemption(entry: Entry) -> str:
+    policy = entry.queue.queue.preemption
+    rules = (
+        f"withinClusterQueue={policy.within_cluster_queue}, "
+        f"reclaimWithinCohort={policy.reclaim_within_cohort}"
+    )
+    match entry.verdict:
+        case Verdict.PREEMPTING if entry.victims:
+            names = ", ".join(victim.workload.key for victim in entry.victims)
+            return f"waiting for {names} to give way"
+        case Verdict.NO_CANDIDATES:
+            return f"none: no workload may be preempted for this one ({rules})"
+        case Verdict.NO_FIT if entry.reason is PendingReason.WAITING_FOR_QUOTA:
+            return f"not tried: it asks more than its own quota could give ({rules})"
+        case _:
+            return ""
+
+
+def _remedy(entry: Entry) -> str:
+    """The smallest lack among the flavors that could serve it."""
+    lacks: list[tuple[int, str]] = []
+    for pod_set in entry.assignment.pod_sets:
+        for attempt in pod_set.attempts:
+            for verdict in attempt.verdicts:
+                short = verdict.requested - verdict.available
+                if short <= 0:
+                    continue
+                if verdict.reason is PendingReason.EXCEEDS_MAX_QUOTA:
+                    text = f"ask at most {amount(verdict.maximum)} {verdict.resource}"
+                else:
+                    text = f"{amount(short)} more {verdict.resource} free in {attempt.flavor}"
+                    if verdict.available > verdict.assumed:
+                        less = verdict.available - verdict.assumed
+                        text += f", or ask {amount(less)} {verdict.resource}"
+                lacks.append((short, text))
+    return min(lacks)[1] if lacks else ""
+
+
+def amount(milli: int) -> str:
+    """A quantity for people."""
+    return "unlimited" if is_unlimited(milli) else format_quantity(milli)

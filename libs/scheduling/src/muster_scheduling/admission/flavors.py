@@ -1,0 +1,312 @@
+"""Flavor assignment (R-26 to R-37): one flavor for every resource of every pod set."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from muster_domain.conditions import PendingReason
+from muster_domain.queues import (
+    BorrowWithinCohortPolicy,
+    ReclaimWithinCohort,
+    UndeclaredResources,
+)
+from muster_scheduling.admission.assignment import (
+    Assignment,
+    Attempt,
+    Choice,
+    PodSetAssignment,
+    ResourceVerdict,
+)
+from muster_scheduling.admission.eligibility import obstacle
+from muster_scheduling.admission.modes import (
+    BEST,
+    WORST,
+    Mode,
+    Outlook,
+    Suit,
+    least_severe,
+    most_severe,
+    preferred,
+    scan_goes_on,
+)
+from muster_scheduling.preemption.victims import Possibility
+from muster_scheduling.quota import FlavorResource
+from muster_scheduling.snapshot.catalog import Group, QueueEntry
+from muster_scheduling.snapshot.view import AdmissionView
+from muster_scheduling.snapshot.workloads import PendingWorkload, PodSetRequest, ScanBookmark
+
+_SUIT = {
+    Possibility.NO_CANDIDATES: Suit.NO_CANDIDATES,
+    Possibility.PREEMPT: Suit.PREEMPT,
+    Possibility.RECLAIM: Suit.RECLAIM,
+}
+
+Pinned = Sequence[Mapping[str, str]]
+"""The only flavor that may be used, per pod set and resource."""
+
+
+class PreemptionOracle(Protocol):
+    """Whether preemption could make room; the real search, or answers given beforehand."""
+
+    def ask(
+        self, preemptor: PendingWorkload, entry: QueueEntry, fr: FlavorResource, amount: int
+    ) -> tuple[Possibility, int]:
+        """What is possible, and the borrow level once the victims were gone."""
+        ...
+
+
+class FlavorAssigner:
+    """Assigns flavors to one workload against the usage of the moment."""
+
+    def __init__(
+        self,
+        view: AdmissionView,
+        workload: PendingWorkload,
+        entry: QueueEntry,
+        oracle: PreemptionOracle,
+        *,
+        pinned: Pinned | None = None,
+    ) -> None:
+        self._view = view
+        self._tree = view.tree
+        self._workload = workload
+        self._entry = entry
+        self._oracle = oracle
+        self._pinned = pinned
+        self._bookmark = usable_bookmark(view, workload, entry)
+        self._fungibility = entry.queue.flavor_fungibility
+        policy = entry.queue.preemption
+        self._preempts_while_borrowing = (
+            policy.borrow_within_cohort.policy is not BorrowWithinCohortPolicy.NEVER
+            or (
+                view.policy.fair_sharing is not None
+                and policy.reclaim_within_cohort is not ReclaimWithinCohort.NEVER
+            )
+        )
+
+    def assign(self, counts: Sequence[int] | None = None) -> Assignment:
+        """Flavors for the whole workload, or for `counts` pods of each pod set."""
+        assignment = Assignment()
+        tried: list[dict[str, int]] = [{} for _ in self._workload.pod_sets]
+        requests = [
+            self._requests(pod_set, pod_set.count if counts is None else counts[index])
+            for index, pod_set in enumerate(self._workload.pod_sets)
+        ]
+        for unit in self._units():
+            results = self._assign_unit(unit, requests, counts, assignment.usage)
+            for index, result in zip(unit, results, strict=True):
+                assignment.pod_sets.append(result)
+                self._count(assignment, result)
+                tried[index] = {name: c.tried_index for name, c in result.choices.items()}
+            if any(result.reason is not None for result in results):
+                break
+        reasons = [p.reason for p in assignment.pod_sets if p.reason is not None]
+        assignment.reason = most_severe(reasons)
+        assignment.mode = min((p.mode for p in assignment.pod_sets), default=Mode.NO_FIT)
+        assignment.bookmark = ScanBookmark(
+            tuple(tried),
+            self._view.generation(self._entry),
+            self._view.cycles.get(self._entry.root, 0),
+        )
+        return assignment
+
+    def _requests(self, pod_set: PodSetRequest, count: int) -> dict[str, int]:
+        requests = pod_set.totals(count)
+        groups = self._entry.group_of
+        if "pods" in groups:
+            requests["pods"] = count * 1000
+        ignore = self._entry.queue.undeclared_resources is UndeclaredResources.IGNORE
+        return {
+            name: requests[name]
+            for name in sorted(requests)
+            if name in groups or (requests[name] != 0 and not ignore)
+        }
+
+    def _units(self) -> list[list[int]]:
+        """Pod sets that share one `podSetGroupName` go together, in spec order (R-26)."""
+        pod_sets = self._workload.pod_sets
+        if len(pod_sets) == 1:
+            return [[0]]
+        units: dict[str, list[int]] = {}
+        for index, pod_set in enumerate(pod_sets):
+            group = pod_set.topology.pod_set_group if pod_set.topology is not None else ""
+            units.setdefault(f"group {group}" if group else f"alone {index}", []).append(index)
+        return list(units.values())
+
+    def _assign_unit(
+        self,
+        unit: list[int],
+        requests: list[dict[str, int]],
+        counts: Sequence[int] | None,
+        assumed: Mapping[FlavorResource, int],
+    ) -> list[PodSetAssignment]:
+        summed: dict[str, int] = {}
+        for index in unit:
+            for resource, amount in requests[index].items():
+                summed[resource] = summed.get(resource, 0) + amount
+        choices: dict[str, Choice] = {}
+        attempts: list[Attempt] = []
+        reason: PendingReason | None = None
+        problem = ""
+        for resource in sorted(summed):
+            if resource in choices:
+                continue
+            group = self._entry.group_of.get(resource)
+            if group is None:
+                reason = PendingReason.NO_MATCHING_FLAVOR
+                problem = f"resource {resource} unavailable in ClusterQueue"
+                break
+            wanted = {name: a for name, a in summed.items() if name in group.resources}
+            found = self._scan(unit, group, resource, wanted, assumed, attempts)
+            if not found:
+                reason = least_severe([a.reason for a in attempts if a.reason is not None])
+                reason = reason or PendingReason.NO_MATCHING_FLAVOR
+                break
+            choices.update(found)
+        pod_sets = self._workload.pod_sets
+        return [
+            PodSetAssignment(
+                name=pod_sets[index].name,
+                count=pod_sets[index].count if counts is None else counts[index],
+                requests=requests[index],
+                choices={}
+                if reason is not None
+                else {name: choices[name] for name in requests[index]},
+                attempts=attempts,
+                reason=reason,
+                problem=problem,
+            )
+            for index in unit
+        ]
+
+    def _scan(
+        self,
+        unit: list[int],
+        group: Group,
+        resource: str,
+        wanted: dict[str, int],
+        assumed: Mapping[FlavorResource, int],
+        attempts: list[Attempt],
+    ) -> dict[str, Choice]:
+        """Try the group's flavors from the bookmark on; the best one's choices (R-34)."""
+        best: dict[str, tuple[str, Outlook]] = {}
+        best_outlook = WORST
+        last = len(group.flavors) - 1
+        attempted = -1
+        for index in range(self._first(unit[0], resource), last + 1):
+            attempted = index
+            flavor = group.flavors[index]
+            why = self._why_not(unit, flavor, resource)
+            if why:
+                reason = PendingReason.NO_MATCHING_FLAVOR
+                attempts.append(Attempt(flavor, Suit.NO_FIT, 0, reason, why))
+                continue
+            outlook, chosen, attempt = self._try(flavor, wanted, assumed)
+            attempts.append(attempt)
+            if not scan_goes_on(outlook, self._fungibility):
+                best = chosen
+                break
+            if preferred(outlook, best_outlook, self._fungibility):
+                best, best_outlook = chosen, outlook
+        tried_index = -1 if attempted == last else attempted
+        return {
+            name: Choice(
+                flavor,
+                outlook.suit.mode,
+                outlook.borrow,
+                tried_index,
+                hopeless=outlook.suit is Suit.NO_CANDIDATES,
+            )
+            for name, (flavor, outlook) in best.items()
+        }
+
+    def _first(self, index: int, resource: str) -> int:
+        if self._bookmark is None or index >= len(self._bookmark.tried):
+            return 0
+        return self._bookmark.tried[index].get(resource, -1) + 1
+
+    def _why_not(self, unit: list[int], flavor: str, resource: str) -> str:
+        if self._pinned is not None and self._pinned[unit[0]].get(resource, flavor) != flavor:
+            return f"skipping flavor {flavor} as another was nominated for {resource}"
+        for index in unit:
+            pod_set = self._workload.pod_sets[index]
+            why = obstacle(self._view, self._workload, pod_set, self._entry, flavor)
+            if why:
+                return why
+        return ""
+
+    def _try(
+        self, flavor: str, wanted: dict[str, int], assumed: Mapping[FlavorResource, int]
+    ) -> tuple[Outlook, dict[str, tuple[str, Outlook]], Attempt]:
+        """The flavor's outlook is that of its worst resource (R-32)."""
+        worst = BEST
+        chosen: dict[str, tuple[str, Outlook]] = {}
+        verdicts: list[ResourceVerdict] = []
+        reason: PendingReason | None = None
+        for resource, amount in wanted.items():
+            fr = (flavor, resource)
+            verdict = self._verdict(fr, assumed.get(fr, 0), amount)
+            verdicts.append(verdict)
+            outlook = Outlook(verdict.suit, verdict.borrow)
+            if preferred(worst, outlook, self._fungibility):
+                worst = outlook
+            if worst.suit is Suit.NO_FIT:
+                reason = verdict.reason
+                break
+            chosen[resource] = (flavor, outlook)
+        if worst.suit is Suit.NO_FIT:
+            chosen = {}
+        attempt = Attempt(flavor, worst.suit, worst.borrow, reason, "", tuple(verdicts))
+        return worst, chosen, attempt
+
+    def _verdict(self, fr: FlavorResource, assumed: int, amount: int) -> ResourceVerdict:
+        """What quota says about one resource in one flavor (R-30)."""
+        node = self._entry.node
+        requested = assumed + amount
+        maximum = node.potential.get(fr, 0)
+        available = self._tree.free(node, fr)
+        borrow, may_reclaim = self._tree.borrow_level(node, fr, requested)
+        nominal = node.nominal(fr)
+        reason: PendingReason | None = None
+        if requested > maximum:
+            suit, reason = Suit.NO_FIT, PendingReason.EXCEEDS_MAX_QUOTA
+        elif requested <= available:
+            suit = Suit.FIT
+        elif nominal >= requested or may_reclaim or self._preempts_while_borrowing:
+            possibility, borrow = self._oracle.ask(self._workload, self._entry, fr, requested)
+            suit = _SUIT[possibility]
+        else:
+            suit, reason = Suit.NO_FIT, PendingReason.WAITING_FOR_QUOTA
+        return ResourceVerdict(
+            resource=fr[1],
+            suit=suit,
+            requested=requested,
+            assumed=assumed,
+            nominal=nominal,
+            used=node.usage.get(fr, 0),
+            available=available,
+            maximum=maximum,
+            borrow=borrow,
+            reason=reason,
+        )
+
+    @staticmethod
+    def _count(assignment: Assignment, result: PodSetAssignment) -> None:
+        usage = assignment.usage
+        for resource, choice in result.choices.items():
+            fr = (choice.flavor, resource)
+            usage[fr] = usage.get(fr, 0) + result.requests[resource]
+            assignment.borrowing = max(assignment.borrowing, choice.borrow)
+
+
+def usable_bookmark(
+    view: AdmissionView, workload: PendingWorkload, entry: QueueEntry
+) -> ScanBookmark | None:
+    """Where the last scan stopped, unless that is out of date (R-37)."""
+    queue = view.queues.get(entry.name)
+    bookmark = queue.bookmarks.get(workload.id) if queue is not None else None
+    if bookmark is None:
+        return None
+    recent = view.cycles.get(entry.root, 0) - bookmark.cycle <= 1
+    if view.policy.scan_progress and recent:
+        return bookmark
+    return bookmark if bookmark.generation == view.generation(entry) else None

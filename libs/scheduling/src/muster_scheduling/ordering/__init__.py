@@ -1,0 +1,1 @@
+"""Who goes first: orders of pending workloads, of entries of a cycle and of victims."""

@@ -1,0 +1,1 @@
+"""Who must give way: candidates, search for a smallest set, and checking a proposal."""

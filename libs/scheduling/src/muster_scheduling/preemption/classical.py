@@ -1,0 +1,202 @@
+"""Preemption without fair sharing, flat and hierarchical (R-51 to R-55)."""
+
+from dataclasses import dataclass
+
+from muster_domain.conditions import PreemptionReason
+from muster_domain.queues import BorrowWithinCohortPolicy, ReclaimWithinCohort
+from muster_scheduling.preemption.context import (
+    Search,
+    Victim,
+    candidate_key,
+    reclaim_allows,
+    within_queue_allows,
+)
+from muster_scheduling.quota import FlavorResource, QuotaNode
+from muster_scheduling.snapshot.workloads import AdmittedWorkload
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """`below` are the cohorts between the candidate's queue and the common ancestor."""
+
+    workload: AdmittedWorkload
+    reason: PreemptionReason
+    node: QuotaNode | None = None
+    below: tuple[QuotaNode, ...] = ()
+    only_without_borrowing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """In the order in which they are tried."""
+
+    sequence: tuple[_Candidate, ...]
+    any_foreign: bool
+    any_hierarchical: bool
+
+
+def classical_victims(search: Search) -> list[Victim]:
+    """A smallest set of victims, empty when none would do. Usage is left as it was."""
+    candidates = _collect(search)
+    if not candidates.sequence:
+        return []
+    mark = search.view.journal.checkpoint()
+    for borrowing in _attempts(search, candidates):
+        targets = _attempt(search, candidates.sequence, borrowing=borrowing)
+        search.view.journal.rollback(mark)
+        if targets:
+            return targets
+    return []
+
+
+def _attempts(search: Search, candidates: _Candidates) -> tuple[bool, ...]:
+    """Whether to search with borrowing allowed, in order (R-54)."""
+    forbidden = _borrow_policy(search) is BorrowWithinCohortPolicy.NEVER
+    if not candidates.any_foreign:
+        return (True,)
+    if forbidden and not search.node.below_nominal(search.need):
+        return (True,)
+    if forbidden and not candidates.any_hierarchical:
+        return (False, True)
+    return (True, False)
+
+
+def _attempt(search: Search, sequence: tuple[_Candidate, ...], *, borrowing: bool) -> list[Victim]:
+    targets: list[Victim] = []
+    for candidate in sequence:
+        if candidate.node is not None and not _still_valid(search, candidate, borrowing=borrowing):
+            continue
+        search.remove(candidate.workload)
+        targets.append(Victim(candidate.workload, candidate.reason))
+        if search.fits(borrowing=borrowing):
+            return search.fill_back(targets, borrowing=borrowing)
+    return []
+
+
+def _still_valid(search: Search, candidate: _Candidate, *, borrowing: bool) -> bool:
+    if borrowing and candidate.only_without_borrowing:
+        return False
+    node = candidate.node
+    if node is None or node.within_nominal(search.need):
+        return False
+    return not any(cohort.within_nominal(search.need) for cohort in candidate.below)
+
+
+def _collect(search: Search) -> _Candidates:
+    own = [_Candidate(workload, PreemptionReason.IN_CLUSTER_QUEUE) for workload in _own(search)]
+    hierarchical: list[_Candidate] = []
+    prioritised: list[_Candidate] = []
+    reclaim = search.entry.queue.preemption.reclaim_within_cohort
+    if search.node.parent is not None and reclaim is not ReclaimWithinCohort.NEVER:
+        _collect_foreign(search, hierarchical, prioritised)
+    lists = [_sorted(search, found) for found in (hierarchical, prioritised, own)]
+    evicting = search.view.is_evicting
+    going = [c for found in lists for c in found if evicting(c.workload.id)]
+    staying = [c for found in lists for c in found if not evicting(c.workload.id)]
+    return _Candidates(
+        sequence=(*going, *staying),
+        any_foreign=bool(hierarchical or prioritised),
+        any_hierarchical=bool(hierarchical),
+    )
+
+
+def _own(search: Search) -> list[AdmittedWorkload]:
+    policy = search.entry.queue.preemption.within_cluster_queue
+    return [
+        workload
+        for workload in search.holders(search.entry.name)
+        if within_queue_allows(policy, search.preemptor, workload)
+    ]
+
+
+def _collect_foreign(
+    search: Search, hierarchical: list[_Candidate], prioritised: list[_Candidate]
+) -> None:
+    advantage, rest = _fits_in(search.node, dict(search.usage))
+    previous: QuotaNode | None = None
+    for ancestor in search.node.ancestors:
+        for node, below in _borrowers(search, ancestor, previous):
+            for workload in _reclaimable(search, node):
+                candidate = _candidate(search, workload, node, below, advantage=advantage)
+                (hierarchical if advantage else prioritised).append(candidate)
+        fits, rest = _fits_in(ancestor, rest)
+        advantage = advantage or fits
+        previous = ancestor
+
+
+def _fits_in(
+    node: QuotaNode, requests: dict[FlavorResource, int]
+) -> tuple[bool, dict[FlavorResource, int]]:
+    """Whether the node's own quota holds the requests, and what is left for its parent."""
+    fits = all(not node.borrows_with(fr, amount) for fr, amount in requests.items())
+    return fits, {fr: max(0, amount - node.local_available(fr)) for fr, amount in requests.items()}
+
+
+def _borrowers(
+    search: Search, top: QuotaNode, skip: QuotaNode | None
+) -> list[tuple[QuotaNode, tuple[QuotaNode, ...]]]:
+    """Queues below `top` that borrow something needed, with the cohorts strictly below `top`."""
+    found: list[tuple[QuotaNode, tuple[QuotaNode, ...]]] = []
+    stack: list[tuple[QuotaNode, tuple[QuotaNode, ...]]] = [(top, ())]
+    while stack:
+        cohort, below = stack.pop()
+        found += [
+            (queue, below)
+            for queue in cohort.queues
+            if queue is not search.node and not queue.within_nominal(search.need)
+        ]
+        stack += [
+            (child, (*below, child))
+            for child in cohort.cohorts
+            if child is not skip and not child.within_nominal(search.need)
+        ]
+    return found
+
+
+def _reclaimable(search: Search, node: QuotaNode) -> list[AdmittedWorkload]:
+    policy = search.entry.queue.preemption.reclaim_within_cohort
+    return [
+        workload
+        for workload in search.holders(node.name)
+        if reclaim_allows(policy, search.preemptor, workload)
+    ]
+
+
+def _candidate(
+    search: Search,
+    workload: AdmittedWorkload,
+    node: QuotaNode,
+    below: tuple[QuotaNode, ...],
+    *,
+    advantage: bool,
+) -> _Candidate:
+    """By what right a workload of another queue may be taken (R-52)."""
+    threshold = search.entry.queue.preemption.borrow_within_cohort.max_priority_threshold
+    if advantage:
+        return _Candidate(workload, PreemptionReason.IN_COHORT_RECLAMATION, node, below)
+    above_threshold = threshold is not None and workload.priority > threshold
+    if (
+        _borrow_policy(search) is BorrowWithinCohortPolicy.NEVER
+        or workload.priority >= search.preemptor.priority
+        or above_threshold
+    ):
+        return _Candidate(
+            workload,
+            PreemptionReason.IN_COHORT_RECLAMATION,
+            node,
+            below,
+            only_without_borrowing=True,
+        )
+    return _Candidate(workload, PreemptionReason.IN_COHORT_RECLAIM_WHILE_BORROWING, node, below)
+
+
+def _borrow_policy(search: Search) -> BorrowWithinCohortPolicy:
+    return search.entry.queue.preemption.borrow_within_cohort.policy
+
+
+def _sorted(search: Search, candidates: list[_Candidate]) -> list[_Candidate]:
+    name, evicting = search.entry.name, search.view.is_evicting
+    return sorted(
+        candidates,
+        key=lambda c: candidate_key(c.workload, name, evicting=evicting(c.workload.id)),
+    )

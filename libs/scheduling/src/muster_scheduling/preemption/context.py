@@ -1,0 +1,137 @@
+"""What a victim search is about, and what is common to all searches."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from muster_domain.conditions import PreemptionReason
+from muster_domain.queues import ReclaimWithinCohort, WithinClusterQueue
+from muster_scheduling.quota import FlavorResource, QuotaNode, Vector
+from muster_scheduling.snapshot.catalog import QueueEntry
+from muster_scheduling.snapshot.view import AdmissionView
+from muster_scheduling.snapshot.workloads import AdmittedWorkload, PendingWorkload
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A workload that must give way, and by what right."""
+
+    workload: AdmittedWorkload
+    reason: PreemptionReason
+
+    @property
+    def id(self) -> str:
+        """Id of the workload."""
+        return self.workload.id
+
+
+class Search:
+    """One question: who must go so that `preemptor` can have `usage` in `entry`?
+
+    `need` are the pairs for which room must be made: only who uses one of them is a candidate.
+    """
+
+    __slots__ = ("entry", "need", "node", "now_ms", "preemptor", "tree", "usage", "view")
+
+    def __init__(
+        self,
+        view: AdmissionView,
+        now_ms: int,
+        preemptor: PendingWorkload,
+        entry: QueueEntry,
+        need: frozenset[FlavorResource],
+        usage: Vector,
+    ) -> None:
+        self.view = view
+        self.tree = view.tree
+        self.now_ms = now_ms
+        self.preemptor = preemptor
+        self.entry = entry
+        self.node: QuotaNode = entry.node
+        self.need = need
+        self.usage = usage
+
+    def remove(self, workload: AdmittedWorkload) -> None:
+        """Pretend that a workload is gone."""
+        self.tree.remove(self.view.tree.queues[workload.cluster_queue], workload.usage)
+
+    def restore(self, workload: AdmittedWorkload) -> None:
+        """Pretend that it is back."""
+        self.tree.add(self.view.tree.queues[workload.cluster_queue], workload.usage)
+
+    def fits(self, *, borrowing: bool) -> bool:
+        """Whether there is room now, `borrowing` or only within the queue's own quota."""
+        node, tree = self.node, self.tree
+        for fr, amount in self.usage.items():
+            if not borrowing and node.borrows_with(fr, amount):
+                return False
+            if amount > tree.free(node, fr):
+                return False
+        return True
+
+    def holders(self, queue: str) -> Iterable[AdmittedWorkload]:
+        """Workloads of a ClusterQueue that hold something needed."""
+        need, gone = self.need, self.view.gone
+        for workload in self.view.admitted.get(queue, {}).values():
+            if workload.id not in gone and not need.isdisjoint(workload.usage):
+                yield workload
+
+    def fill_back(self, targets: list[Victim], *, borrowing: bool) -> list[Victim]:
+        """Give back, newest choice but one first, whoever turns out not to be needed (R-55)."""
+        index = len(targets) - 2
+        while index >= 0:
+            self.restore(targets[index].workload)
+            if self.fits(borrowing=borrowing):
+                targets[index] = targets[-1]
+                targets.pop()
+            else:
+                self.remove(targets[index].workload)
+            index -= 1
+        return targets
+
+
+def within_queue_allows(
+    policy: WithinClusterQueue, preemptor: PendingWorkload, candidate: AdmittedWorkload
+) -> bool:
+    """Whether `withinClusterQueue` lets the candidate be taken (R-50)."""
+    match policy:
+        case WithinClusterQueue.NEVER:
+            return False
+        case WithinClusterQueue.LOWER_PRIORITY:
+            return preemptor.priority > candidate.priority
+        case WithinClusterQueue.LOWER_OR_NEWER_EQUAL_PRIORITY:
+            return _lower_or_newer(preemptor, candidate)
+
+
+def reclaim_allows(
+    policy: ReclaimWithinCohort, preemptor: PendingWorkload, candidate: AdmittedWorkload
+) -> bool:
+    """Whether `reclaimWithinCohort` lets the candidate be taken (R-50)."""
+    match policy:
+        case ReclaimWithinCohort.NEVER:
+            return False
+        case ReclaimWithinCohort.LOWER_PRIORITY:
+            return preemptor.priority > candidate.priority
+        case ReclaimWithinCohort.LOWER_OR_NEWER_EQUAL_PRIORITY:
+            return _lower_or_newer(preemptor, candidate)
+        case ReclaimWithinCohort.ANY:
+            return True
+
+
+def _lower_or_newer(preemptor: PendingWorkload, candidate: AdmittedWorkload) -> bool:
+    if preemptor.priority != candidate.priority:
+        return preemptor.priority > candidate.priority
+    return preemptor.queued_at_ms < candidate.queued_at_ms
+
+
+CandidateKey = tuple[bool, bool, int, int, str]
+
+
+def candidate_key(candidate: AdmittedWorkload, own_queue: str, *, evicting: bool) -> CandidateKey:
+    """Who is taken first: smaller goes first (R-53)."""
+    return (
+        not evicting,
+        candidate.cluster_queue == own_queue,
+        candidate.priority,
+        -candidate.reserved_at_ms,
+        candidate.id,
+    )

@@ -1,0 +1,49 @@
+"""The entry points of victim search: real, and as the oracle of flavor assignment."""
+
+from enum import Enum, auto
+
+from muster_scheduling.preemption.classical import classical_victims
+from muster_scheduling.preemption.context import Search, Victim
+from muster_scheduling.quota import FlavorResource, Vector
+from muster_scheduling.snapshot.catalog import QueueEntry
+from muster_scheduling.snapshot.view import AdmissionView
+from muster_scheduling.snapshot.workloads import PendingWorkload
+
+
+class Possibility(Enum):
+    """What preemption could do for one (flavor, resource)."""
+
+    NO_CANDIDATES = auto()
+    PREEMPT = auto()
+    RECLAIM = auto()
+
+
+def victims_for(search: Search) -> list[Victim]:
+    """A smallest set of victims under the policy in force; empty when none would do."""
+    return classical_victims(search)
+
+
+class Oracle:
+    """Answers whether preemption could make room for one (flavor, resource) (R-31)."""
+
+    def __init__(self, view: AdmissionView, now_ms: int) -> None:
+        self._view = view
+        self._now_ms = now_ms
+
+    def ask(
+        self, preemptor: PendingWorkload, entry: QueueEntry, fr: FlavorResource, amount: int
+    ) -> tuple[Possibility, int]:
+        """What is possible, and the borrow level once the victims were gone."""
+        usage: Vector = {fr: amount}
+        search = Search(self._view, self._now_ms, preemptor, entry, frozenset((fr,)), usage)
+        victims = victims_for(search)
+        tree = self._view.tree
+        if not victims:
+            return Possibility.NO_CANDIDATES, tree.borrow_level(entry.node, fr, amount)[0]
+        mark = self._view.journal.checkpoint()
+        for victim in victims:
+            search.remove(victim.workload)
+        level = tree.borrow_level(entry.node, fr, amount)[0]
+        self._view.journal.rollback(mark)
+        own = any(victim.workload.cluster_queue == entry.name for victim in victims)
+        return (Possibility.PREEMPT if own else Possibility.RECLAIM), level

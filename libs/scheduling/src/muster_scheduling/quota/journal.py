@@ -1,0 +1,54 @@
+"""What-ifs that are undone exactly.
+
+Every change to the state of a decision is written here first: a key of a mapping with its old
+value, or a function that takes a step back.
+"""
+
+from collections.abc import Callable, MutableMapping
+from typing import Any
+
+_ABSENT = object()
+_CALL = object()
+
+
+class Journal:
+    """Changes in order, newest last."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[Any, Any, object]] = []
+
+    def checkpoint(self) -> int:
+        """A mark to roll back to."""
+        return len(self._entries)
+
+    def put(self, mapping: MutableMapping[Any, Any], key: object, value: object) -> None:
+        """Set a key of a mapping."""
+        self._entries.append((mapping, key, mapping.get(key, _ABSENT)))
+        mapping[key] = value
+
+    def drop(self, mapping: MutableMapping[Any, Any], key: object) -> None:
+        """Delete a key that is there."""
+        self._entries.append((mapping, key, mapping[key]))
+        del mapping[key]
+
+    def called(self, undo: Callable[..., object], *arguments: object) -> None:
+        """Say what takes back a step that was just made."""
+        self._entries.append((undo, arguments, _CALL))
+
+    def rollback(self, mark: int) -> None:
+        """Undo everything since the mark."""
+        entries = self._entries
+        while len(entries) > mark:
+            target, key, old = entries.pop()
+            if old is _ABSENT:
+                del target[key]
+            elif old is _CALL:
+                target(*key)
+            else:
+                target[key] = old
+
+    def settle(self) -> None:
+        """Keep everything done so far for good."""
+        self._entries.clear()

@@ -1,0 +1,1 @@
+"""What a decision may depend on, kept ready between decisions."""

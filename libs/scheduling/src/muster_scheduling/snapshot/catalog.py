@@ -1,0 +1,174 @@
+"""The declared configuration, prepared once for deciding.
+
+Owns: which queues exist and are active, which group a resource belongs to, which namespace may use
+which ClusterQueue. Knows nothing of usage or of workloads.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from muster_domain.conditions import PendingReason
+from muster_domain.queues import (
+    AdmissionCheck,
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    Namespace,
+    ResourceFlavor,
+    StopPolicy,
+    Topology,
+    VolcanoQueue,
+)
+from muster_domain.selectors import Labels
+from muster_scheduling.quota import Members, QuotaNode, QuotaTree, build_tree
+from muster_scheduling.snapshot.volcano import (
+    VOLCANO_FLAVOR,
+    cluster_queue_of,
+    derived_queue_name,
+    volcano_flavor,
+)
+
+NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+
+
+class InactiveReason(StrEnum):
+    """Why a ClusterQueue admits nothing (R-101 and the `Active` condition)."""
+
+    STOPPED = "Stopped"
+    FLAVOR_NOT_FOUND = "FlavorNotFound"
+    TOPOLOGY_NOT_FOUND = "TopologyNotFound"
+    ADMISSION_CHECK_NOT_FOUND = "AdmissionCheckNotFound"
+    COHORT_CYCLE = "CohortCycle"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """Every declared object that deciding looks at, by name (`namespace/name` for LocalQueues).
+
+    `topologies` and `admission_checks` of `None` mean that nobody keeps a list of them, so that a
+    reference to one is taken as good.
+    """
+
+    cluster_queues: Mapping[str, ClusterQueue] = field(default_factory=dict[str, ClusterQueue])
+    cohorts: Mapping[str, Cohort] = field(default_factory=dict[str, Cohort])
+    flavors: Mapping[str, ResourceFlavor] = field(default_factory=dict[str, ResourceFlavor])
+    local_queues: Mapping[str, LocalQueue] = field(default_factory=dict[str, LocalQueue])
+    namespaces: Mapping[str, Namespace] = field(default_factory=dict[str, Namespace])
+    topologies: Mapping[str, Topology] | None = None
+    admission_checks: Mapping[str, AdmissionCheck] | None = None
+    volcano_queues: Mapping[str, VolcanoQueue] = field(default_factory=dict[str, VolcanoQueue])
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One resource group of a ClusterQueue, ready to be scanned."""
+
+    index: int
+    resources: frozenset[str]
+    flavors: tuple[str, ...]
+
+
+class QueueEntry:
+    """A ClusterQueue with its node in the quota tree."""
+
+    __slots__ = ("group_of", "groups", "inactive", "name", "node", "queue", "topology_only")
+
+    def __init__(self, queue: ClusterQueue, node: QuotaNode, catalog: "Catalog") -> None:
+        self.name = queue.name
+        self.queue = queue
+        self.node = node
+        self.groups = tuple(
+            Group(
+                index,
+                frozenset(group.covered_resources),
+                tuple(flavor.flavor for flavor in group.flavors),
+            )
+            for index, group in enumerate(queue.resource_groups)
+        )
+        self.group_of: dict[str, Group] = {
+            resource: group for group in self.groups for resource in sorted(group.resources)
+        }
+        self.inactive = catalog.inactive_reasons(queue)
+        flavors = [catalog.flavors.get(name) for group in self.groups for name in group.flavors]
+        self.topology_only = bool(flavors) and all(
+            flavor is not None and flavor.topology_name for flavor in flavors
+        )
+
+    @property
+    def active(self) -> bool:
+        """Whether it admits anything at all."""
+        return not self.inactive
+
+    @property
+    def root(self) -> str:
+        """Name of its cohort tree: the root's kind and name."""
+        return f"{self.node.root.kind}/{self.node.root.name}"
+
+
+class Catalog:
+    """A configuration with its quota tree."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.configuration = configuration
+        self.flavors: dict[str, ResourceFlavor] = dict(configuration.flavors)
+        if configuration.volcano_queues:
+            self.flavors.setdefault(VOLCANO_FLAVOR, volcano_flavor())
+        self.topologies = configuration.topologies
+        queues = dict(configuration.cluster_queues)
+        for volcano_queue in configuration.volcano_queues.values():
+            derived = cluster_queue_of(volcano_queue)
+            queues[derived.name] = derived
+        self.tree: QuotaTree = build_tree(Members(queues, configuration.cohorts))
+        self.queues: dict[str, QueueEntry] = {
+            name: QueueEntry(queue, self.tree.queues[name], self)
+            for name, queue in sorted(queues.items())
+        }
+        self.queues_of_root: dict[str, list[QueueEntry]] = {}
+        for entry in self.queues.values():
+            self.queues_of_root.setdefault(entry.root, []).append(entry)
+
+    def cluster_queue_name(self, namespace: str, queue: str, *, volcano: bool = False) -> str:
+        """The ClusterQueue behind a LocalQueue or Volcano queue; empty when the door is missing."""
+        if volcano:
+            known = queue in self.configuration.volcano_queues
+            return derived_queue_name(queue) if known else ""
+        local = self.configuration.local_queues.get(f"{namespace}/{queue}")
+        return local.cluster_queue if local is not None else ""
+
+    def is_volcano(self, name: str) -> bool:
+        """Whether the ClusterQueue was derived from a Volcano queue."""
+        entry = self.queues.get(name)
+        return entry is not None and name not in self.configuration.cluster_queues
+
+    def labels_of(self, namespace: str) -> Labels:
+        """Labels of a namespace; one that was never declared has its name as its only label."""
+        declared = self.configuration.namespaces.get(namespace)
+        return declared.labels if declared is not None else {NAMESPACE_LABEL: namespace}
+
+    def inactive_reasons(self, queue: ClusterQueue) -> tuple[InactiveReason, ...]:
+        """Everything that keeps the queue from admitting, in the order it is reported."""
+        reasons: list[InactiveReason] = []
+        if queue.name in self.tree.cyclic:
+            reasons.append(InactiveReason.COHORT_CYCLE)
+        if queue.stop_policy is not StopPolicy.NONE:
+            reasons.append(InactiveReason.STOPPED)
+        names = [flavor.flavor for group in queue.resource_groups for flavor in group.flavors]
+        known = [self.flavors[name] for name in names if name in self.flavors]
+        if len(known) < len(names):
+            reasons.append(InactiveReason.FLAVOR_NOT_FOUND)
+        topologies = self.topologies
+        if topologies is not None and any(
+            flavor.topology_name and flavor.topology_name not in topologies for flavor in known
+        ):
+            reasons.append(InactiveReason.TOPOLOGY_NOT_FOUND)
+        checks = self.configuration.admission_checks
+        if checks is not None and any(rule.name not in checks for rule in queue.admission_checks):
+            reasons.append(InactiveReason.ADMISSION_CHECK_NOT_FOUND)
+        return tuple(reasons)
+
+
+def suspension(reasons: tuple[InactiveReason, ...]) -> PendingReason:
+    """What a pending workload of an inactive ClusterQueue is told."""
+    stopped_only = reasons == (InactiveReason.STOPPED,)
+    return PendingReason.SUSPENDED if stopped_only else PendingReason.MISCONFIGURED

@@ -1,0 +1,279 @@
+"""The long-lived state of one owner's deciding: configuration, usage, holders and waiters.
+
+Changes come in one by one as reservations change; a change of configuration rebuilds the tree.
+`snapshot` costs nothing: a decision works on this very state, journalled, and undoes what it did.
+"""
+
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from muster_domain.errors import Conflict
+from muster_scheduling.ordering.keys import backoff_expired
+from muster_scheduling.ordering.pending import PendingQueue
+from muster_scheduling.policy import Policy
+from muster_scheduling.quota import Journal, QuotaTree
+from muster_scheduling.snapshot.catalog import Catalog, Configuration, QueueEntry
+from muster_scheduling.snapshot.workloads import AdmittedWorkload, PendingWorkload
+
+if TYPE_CHECKING:
+    from muster_scheduling.admission.decision import Decision
+
+_ELIGIBILITY_MAX = 200_000
+
+
+class AdmissionView:
+    """Everything admission decides by. One writer; not for use from several threads."""
+
+    def __init__(self, configuration: Configuration, policy: Policy | None = None) -> None:
+        self.policy = policy or Policy()
+        self.admitted: dict[str, dict[str, AdmittedWorkload]] = {}
+        self.holders: dict[str, AdmittedWorkload] = {}
+        self.evicting: dict[str, bool] = {}
+        self.queues: dict[str, PendingQueue] = {}
+        self.queue_of: dict[str, str] = {}
+        self.orphans: dict[str, PendingWorkload] = {}
+        self.generations: dict[str, int] = {}
+        self.cycles: dict[str, int] = {}
+        self.dirty: dict[str, None] = {}
+        self.gone: dict[str, bool] = {}
+        self.eligibility: dict[tuple[str, str, str], str] = {}
+        self.version = 0
+        self._flush: dict[str, None] = {}
+        self._due: list[tuple[int, str]] = []
+        self._load(configuration)
+
+    def configure(self, configuration: Configuration) -> None:
+        """Take another configuration; everybody who waits is looked at again (R-43)."""
+        waiting = [w for queue in self.queues.values() for w in queue.workloads.values()]
+        waiting += self.orphans.values()
+        parked = {
+            w.id
+            for queue in self.queues.values()
+            for w in queue.workloads.values()
+            if w.requeue_at_ms is not None and not queue.is_active(w.id)
+        }
+        bookmarks = {k: v for queue in self.queues.values() for k, v in queue.bookmarks.items()}
+        sticky = {
+            workload_id for queue in self.queues.values() for workload_id in queue.sticky.values()
+        }
+        self._load(configuration)
+        for workload in waiting:
+            self._enqueue(workload, held_back=workload.id in parked)
+        for queue in self.queues.values():
+            for workload_id in queue.workloads:
+                if workload_id in bookmarks:
+                    queue.bookmark(workload_id, bookmarks[workload_id])
+                if workload_id in sticky:
+                    queue.stick(workload_id)
+        for root in self.catalog.queues_of_root:
+            self.generations[root] = self.generations.get(root, 0) + 1
+            self._touch(root)
+        self._settle()
+
+    def add_pending(self, workload: PendingWorkload, now_ms: int) -> str:
+        """Let a workload wait; returns its ClusterQueue, empty when its queue does not exist.
+
+        Raises `Conflict` when it waits or holds quota already.
+        """
+        if workload.id in self.queue_of or (workload.id in self.holders and not workload.has_quota):
+            raise Conflict(f"workload {workload.id} is already known")
+        held_back = not backoff_expired(workload.requeue_at_ms, now_ms)
+        name = self._enqueue(workload, held_back=held_back)
+        self._settle()
+        return name
+
+    def remove_pending(self, workload_id: str) -> PendingWorkload | None:
+        """Forget a workload that waits."""
+        name = self.queue_of.pop(workload_id, None)
+        if name is None:
+            return None
+        orphan = self.orphans.pop(workload_id, None)
+        if orphan is not None:
+            return orphan
+        removed = self.queues[name].discard(workload_id)
+        if name in self.catalog.queues:
+            self.dirty[self.catalog.queues[name].root] = None
+        self._settle()
+        return removed
+
+    def pending(self, workload_id: str) -> PendingWorkload | None:
+        """The workload, if it waits."""
+        name = self.queue_of.get(workload_id)
+        if name is None:
+            return None
+        return self.orphans.get(workload_id) or self.queues[name].workloads.get(workload_id)
+
+    def charge(self, workload: AdmittedWorkload) -> None:
+        """A workload holds quota: count it. Raises `Conflict` when it is counted already."""
+        if workload.id in self.holders:
+            raise Conflict(f"workload {workload.id} already holds quota")
+        self.hold(workload)
+        self._settle()
+
+    def hold(self, workload: AdmittedWorkload) -> None:
+        """Count a holder, journalled."""
+        journal = self.journal
+        queue = self.admitted.get(workload.cluster_queue)
+        if queue is None:
+            queue = self.admitted[workload.cluster_queue] = {}
+        journal.put(queue, workload.id, workload)
+        journal.put(self.holders, workload.id, workload)
+        if workload.evicting:
+            journal.put(self.evicting, workload.id, True)  # noqa: FBT003 - a set of ids
+        entry = self.catalog.queues.get(workload.cluster_queue)
+        if entry is not None:
+            self.tree.add(entry.node, workload.usage)
+
+    def mark_evicting(self, workload_id: str) -> None:
+        """It must go. Its quota stays charged."""
+        if workload_id in self.holders:
+            self.evict(workload_id)
+            self._settle()
+
+    def release(self, workload_id: str) -> AdmittedWorkload | None:
+        """It is gone: give its quota back, and let its whole tree be looked at again (R-43)."""
+        workload = self.holders.get(workload_id)
+        if workload is None:
+            return None
+        self.let_go(workload)
+        self.evicting.pop(workload_id, None)
+        entry = self.catalog.queues.get(workload.cluster_queue)
+        if entry is not None:
+            self.generations[entry.root] = self.generations.get(entry.root, 0) + 1
+            self._touch(entry.root)
+        self._settle()
+        return workload
+
+    def take(self, workload: PendingWorkload) -> None:
+        """Take a workload out of its line, journalled."""
+        self.queues[self.queue_of[workload.id]].discard(workload.id)
+        self.journal.drop(self.queue_of, workload.id)
+
+    def evict(self, workload_id: str) -> None:
+        """Mark a holder as going, journalled; its quota stays charged."""
+        self.journal.put(self.evicting, workload_id, True)  # noqa: FBT003 - a set of ids
+
+    def let_go(self, workload: AdmittedWorkload) -> None:
+        """Stop counting a holder, journalled."""
+        self.journal.drop(self.admitted[workload.cluster_queue], workload.id)
+        self.journal.drop(self.holders, workload.id)
+        entry = self.catalog.queues.get(workload.cluster_queue)
+        if entry is not None:
+            self.tree.remove(entry.node, workload.usage)
+
+    def resize(self, workload_id: str, usage: dict[tuple[str, str], int]) -> None:
+        """Charge a holder differently from now on (pods that are done give quota back)."""
+        workload = self.release(workload_id)
+        if workload is not None:
+            workload.usage = usage
+            self.charge(workload)
+
+    def release_due(self, now_ms: int) -> None:
+        """Put in line whose back-off is over (R-104)."""
+        while self._due and self._due[0][0] <= now_ms:
+            _, workload_id = heappop(self._due)
+            workload = self.pending(workload_id)
+            name = self.queue_of.get(workload_id)
+            if workload is None or not name or workload.requeue_at_ms is None:
+                continue
+            if workload.requeue_at_ms <= now_ms:
+                workload.requeue_at_ms = None
+                self.queues[name].unpark(workload_id)
+                self.dirty[self.catalog.queues[name].root] = None
+        self._settle()
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """When the next back-off ends."""
+        return self._due[0][0] if self._due else None
+
+    def retry(self, workload_id: str) -> None:
+        """Put one workload in line again: something about it changed."""
+        name = self.queue_of.get(workload_id)
+        if name:
+            self.queues[name].unpark(workload_id)
+            self._touch(self.catalog.queues[name].root)
+            self._settle()
+
+    def park(self, workload_id: str) -> None:
+        """Set one workload aside until its tree changes (its preemption cannot help)."""
+        name = self.queue_of.get(workload_id)
+        if name:
+            queue = self.queues[name]
+            if queue.sticky.get(name) == workload_id:
+                queue.stick(None)
+            if queue.is_active(workload_id):
+                queue.park(workload_id)
+            self._settle()
+
+    def snapshot(self, now_ms: int) -> "Snapshot":
+        """What a decision made now depends on."""
+        for root in self._flush:
+            for entry in self.catalog.queues_of_root.get(root, ()):
+                self.queues[entry.name].flush(now_ms)
+        self._flush.clear()
+        self._settle()
+        return Snapshot(self, now_ms, self.version)
+
+    def apply(self, decision: "Decision") -> None:
+        """Make what a decision changed true here, after it was committed."""
+        decision.replay(self)
+        self._settle()
+
+    def is_evicting(self, workload_id: str) -> bool:
+        """Whether it must go already."""
+        return workload_id in self.evicting
+
+    def generation(self, entry: QueueEntry) -> int:
+        """Moves when quota of the tree changes or comes back (R-24)."""
+        return self.generations.get(entry.root, 0)
+
+    def _load(self, configuration: Configuration) -> None:
+        self.catalog = Catalog(configuration)
+        self.tree: QuotaTree = self.catalog.tree
+        self.journal: Journal = self.tree.journal
+        self.eligibility.clear()
+        self.queues = {name: PendingQueue(name, self.journal) for name in self.catalog.queues}
+        self.queue_of = {}
+        self.orphans = {}
+        for name, workloads in self.admitted.items():
+            entry = self.catalog.queues.get(name)
+            if entry is not None:
+                for workload in workloads.values():
+                    self.tree.add(entry.node, workload.usage)
+        self._settle()
+
+    def _enqueue(self, workload: PendingWorkload, *, held_back: bool) -> str:
+        name = self.catalog.cluster_queue_name(
+            workload.namespace, workload.queue_name, volcano=workload.volcano
+        )
+        if name not in self.queues:
+            self.queue_of[workload.id] = ""
+            self.orphans[workload.id] = workload
+            return ""
+        self.queue_of[workload.id] = name
+        self.queues[name].add(workload, held_back=held_back)
+        if held_back and workload.requeue_at_ms is not None:
+            heappush(self._due, (workload.requeue_at_ms, workload.id))
+        self.dirty[self.catalog.queues[name].root] = None
+        return name
+
+    def _touch(self, root: str) -> None:
+        self.dirty[root] = None
+        self._flush[root] = None
+
+    def _settle(self) -> None:
+        if len(self.eligibility) > _ELIGIBILITY_MAX:
+            self.eligibility.clear()
+        self.journal.settle()
+        self.version += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state at one version and the time of the decision; stale once the view changes."""
+
+    view: AdmissionView = field(repr=False)
+    now_ms: int
+    version: int

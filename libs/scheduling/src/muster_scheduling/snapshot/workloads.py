@@ -1,0 +1,197 @@
+"""Workloads as the decision core sees them: prepared once, then only read.
+
+`PendingWorkload` and `AdmittedWorkload` live as long as the workload waits or runs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from muster_domain.selectors import NodeDemand
+from muster_domain.states import Admission
+from muster_domain.workload import LocalQueueRef, PodSet, TopologyRequest, Workload
+from muster_scheduling.ordering.keys import OrderKey, effective_priority, order_key
+from muster_scheduling.policy import Policy
+from muster_scheduling.quota import FlavorResource, Vector, bounded
+
+ALLOWED_FLAVORS = "kueue.x-k8s.io/workload-allowed-resource-flavors"
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetRequest:
+    """One pod set's wish: milli-units of one pod, and what its pods demand of a node."""
+
+    name: str
+    count: int
+    min_count: int
+    per_pod: Mapping[str, int]
+    demand: NodeDemand
+    topology: TopologyRequest | None
+    shape: str
+
+    def totals(self, count: int) -> dict[str, int]:
+        """Milli-units of `count` pods; a product out of range stays a number (R-5)."""
+        return {name: bounded(amount * count) for name, amount in self.per_pod.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ScanBookmark:
+    """Where the flavor scan of a workload goes on (R-37).
+
+    `tried` has the index of the last tried flavor per pod set and resource, -1 to start over.
+    """
+
+    tried: tuple[Mapping[str, int], ...]
+    generation: int
+    cycle: int
+
+    @property
+    def pending_flavors(self) -> bool:
+        """Whether a flavor is left that was not tried."""
+        return any(index != -1 for pod_set in self.tried for index in pod_set.values())
+
+
+@dataclass(slots=True, eq=False)
+class PendingWorkload:
+    """A workload that waits for quota.
+
+    `shape` is equal for workloads that the core cannot tell apart but by age (R-48).
+    `has_quota` marks one that already holds quota and comes back for something else.
+    """
+
+    id: str
+    key: str
+    namespace: str
+    queue_name: str
+    volcano: bool
+    priority: int
+    queued_at_ms: int
+    pod_sets: tuple[PodSetRequest, ...]
+    shape: str
+    requeue_at_ms: int | None = None
+    attempt: int = 0
+    allowed_flavors: frozenset[str] | None = None
+    replaces: str = ""
+    has_quota: bool = False
+    gated: bool = False
+    inadmissible: str = ""
+    order: OrderKey = field(default=(0, 0, ""))
+
+    def __post_init__(self) -> None:
+        self.order = order_key(self.priority, self.queued_at_ms, self.id)
+
+    @property
+    def may_shrink(self) -> bool:
+        """Whether a smaller gang would do."""
+        return any(pod_set.min_count < pod_set.count for pod_set in self.pod_sets)
+
+    def asks(self) -> dict[str, int]:
+        """Milli-units by resource over all pod sets."""
+        total: dict[str, int] = {}
+        for pod_set in self.pod_sets:
+            for resource, amount in pod_set.totals(pod_set.count).items():
+                total[resource] = total.get(resource, 0) + amount
+        return total
+
+
+@dataclass(slots=True, eq=False)
+class AdmittedWorkload:
+    """A workload that holds quota: what it is charged, and by what it is chosen as a victim.
+
+    `evicting` is set once it must go; its quota stays charged until it has gone.
+    """
+
+    id: str
+    key: str
+    cluster_queue: str
+    local_queue: str
+    priority: int
+    queued_at_ms: int
+    reserved_at_ms: int
+    attempt: int
+    usage: Vector
+    evicting: bool = False
+
+
+def prepare(
+    workload: Workload, policy: Policy, *, queued_at_ms: int | None = None
+) -> PendingWorkload:
+    """Ready a submitted workload for the queue.
+
+    `queued_at_ms` is the time that orders it (`queue_timestamp_ms`); creation by default.
+    Raises `InvalidValue` when the priority boost annotation cannot be read.
+    """
+    priority = effective_priority(workload, policy)
+    pod_sets = tuple(_request(pod_set) for pod_set in workload.pod_sets)
+    allowed = workload.annotations.get(ALLOWED_FLAVORS) if policy.concurrent_admission else None
+    flavors = None if allowed is None else frozenset(name.strip() for name in allowed.split(","))
+    shape = _digest(priority, [pod_set.shape for pod_set in pod_sets], sorted(flavors or ()))
+    return PendingWorkload(
+        id=workload.id,
+        key=workload.key,
+        namespace=workload.namespace,
+        queue_name=workload.queue.name,
+        volcano=not isinstance(workload.queue, LocalQueueRef),
+        priority=priority,
+        queued_at_ms=workload.created_at_ms if queued_at_ms is None else queued_at_ms,
+        pod_sets=pod_sets,
+        shape=shape,
+        allowed_flavors=flavors,
+    )
+
+
+def hold(
+    workload: Workload,
+    admission: Admission,
+    policy: Policy,
+    *,
+    reserved_at_ms: int,
+    attempt: int = 1,
+    queued_at_ms: int | None = None,
+    evicting: bool = False,
+) -> AdmittedWorkload:
+    """Ready a workload that holds quota for being charged and considered as a victim."""
+    return AdmittedWorkload(
+        id=workload.id,
+        key=workload.key,
+        cluster_queue=admission.cluster_queue,
+        local_queue=f"{workload.namespace}/{workload.queue.name}",
+        priority=effective_priority(workload, policy),
+        queued_at_ms=workload.created_at_ms if queued_at_ms is None else queued_at_ms,
+        reserved_at_ms=reserved_at_ms,
+        attempt=attempt,
+        usage=charged(admission),
+        evicting=evicting,
+    )
+
+
+def charged(admission: Admission) -> dict[FlavorResource, int]:
+    """Milli-units by (flavor, resource) that an admission is charged."""
+    return admission.usage
+
+
+def _request(pod_set: PodSet) -> PodSetRequest:
+    minimum = pod_set.count if pod_set.min_count is None else pod_set.min_count
+    demand = pod_set.demand
+    shape = _digest(
+        pod_set.count,
+        minimum,
+        sorted(pod_set.requests.items()),
+        sorted(demand.node_selector.items()),
+        demand.affinity,
+        demand.tolerations,
+        pod_set.topology,
+    )
+    return PodSetRequest(
+        name=pod_set.name,
+        count=pod_set.count,
+        min_count=minimum,
+        per_pod={name: max(0, amount) for name, amount in pod_set.requests.items()},
+        demand=demand,
+        topology=pod_set.topology,
+        shape=shape,
+    )
+
+
+def _digest(*parts: object) -> str:
+    return blake2b(repr(parts).encode(), digest_size=12).hexdigest()

@@ -1,0 +1,83 @@
+"""Nodes, requests and tables for the placement tests."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from muster_domain.nodes import Device, DeviceHealth, Node
+from muster_domain.selectors import Taint, TaintEffect
+from muster_scheduling.placement.gang import place
+from muster_scheduling.placement.outcome import Placed
+from muster_scheduling.placement.request import GangRequest, PodSetRequest
+from muster_scheduling.placement.table import NodeTable
+
+GPU = "nvidia.com/gpu"
+GIB = 2**30 * 1000
+DEDICATED = Taint(key="dedicated", value="ml", effect=TaintEffect.NO_SCHEDULE)
+
+
+def node(
+    name: str,
+    *,
+    cpu: int = 16,
+    gib: int = 64,
+    gpus: int = 0,
+    failed: Iterable[int] = (),
+    numa: int = 1,
+    **fields: Any,
+) -> Node:
+    """A node with `gpus` devices split evenly over `numa` NUMA nodes; `failed` indices are broken."""
+    allocatable = {"cpu": cpu * 1000, "memory": gib * GIB} | ({GPU: gpus * 1000} if gpus else {})
+    extra: Mapping[str, int] = fields.pop("extra", {})
+    return Node(
+        name=name,
+        allocatable=allocatable | dict(extra),
+        devices=tuple(
+            Device(
+                index=index,
+                resource=GPU,
+                numa_node=index * numa // gpus,
+                health=DeviceHealth.FAILED if index in failed else DeviceHealth.HEALTHY,
+            )
+            for index in range(gpus)
+        ),
+        **fields,
+    )
+
+
+def pod_set(
+    count: int = 1, *, name: str = "main", cpu: int = 1, gib: int = 0, gpus: int = 0, **fields: Any
+) -> PodSetRequest:
+    """`count` pods of that many cores, GiB and GPUs."""
+    requests = {"cpu": cpu * 1000, "memory": gib * GIB, GPU: gpus * 1000}
+    extra: Mapping[str, int] = fields.pop("extra", {})
+    asked = {resource: quantity for resource, quantity in requests.items() if quantity}
+    return PodSetRequest(name=name, count=count, requests=asked | dict(extra), **fields)
+
+
+def gang(*pod_sets: PodSetRequest, workload: str = "w", **fields: Any) -> GangRequest:
+    """A request of these pod sets."""
+    return GangRequest(workload=workload, pod_sets=pod_sets, **fields)
+
+
+def table_of(*nodes: Node) -> NodeTable:
+    """A table of ready nodes."""
+    table = NodeTable()
+    for one in nodes:
+        table.put_node(one)
+    return table
+
+
+def seat(table: NodeTable, request: GangRequest) -> Placed:
+    """Place and bind, where that must succeed."""
+    outcome = place(table, request)
+    assert isinstance(outcome, Placed), outcome
+    table.bind(outcome.gang)
+    return outcome
+
+
+def nodes_of(outcome: Placed) -> dict[str, int]:
+    """Members by node."""
+    found: dict[str, int] = {}
+    for pod in outcome.placement.pods:
+        found[pod.node] = found.get(pod.node, 0) + 1
+    return found
