@@ -53,7 +53,6 @@ class Verdict(StrEnum):
     """What was decided about a workload, in the words of the public decision."""
 
     QUEUED = "queued"
-    RESERVED = "reserved"
     ADMITTED = "admitted"
     REFUSED = "refused"
     PREEMPTED = "preempted"

@@ -1,0 +1,272 @@
+"""What each fact of the log does to the book. Every rule is idempotent by (workload id, attempt)."""
+
+from dataclasses import replace
+from typing import assert_never
+
+from muster_admission.book import Book
+from muster_admission.ending import evict, finish
+from muster_admission.record import Record, Tombstone
+from muster_contracts import events
+from muster_domain.conditions import (
+    EvictionReason,
+    Explanation,
+    Outcome,
+    PendingReason,
+)
+from muster_domain.states import (
+    Admitted,
+    End,
+    Evicting,
+    Finished,
+    Pending,
+    Requeue,
+    Reserved,
+)
+from muster_domain.workload import External
+from muster_scheduling.admission import max_possible
+
+JustArrived = list[str]
+
+
+def submitted(
+    book: Book, fact: events.WorkloadSubmitted, traceparent: str, now_ms: int
+) -> str | None:
+    """A job was accepted at the door. Returns the id if it now waits."""
+    workload = fact.workload
+    if workload.id in book.records:
+        return None
+    record = Record(
+        workload=workload,
+        cluster_queue=fact.cluster_queue,
+        state=Pending(
+            explanation=Explanation(
+                reason=PendingReason.PENDING_EVALUATION, message="waits for its first evaluation"
+            ),
+            queued_at_ms=workload.created_at_ms,
+        ),
+        traceparent=traceparent,
+    )
+    tombstone = book.tombstones.get(workload.id)
+    if tombstone is not None:
+        _refuse_at_once(book, record, tombstone.outcome, tombstone.message, None, now_ms)
+        return None
+    rival = book.live_names.get(workload.key)
+    if rival is not None:
+        message = f"{workload.key} is live under id {rival}; cancel it or choose another name"
+        why = Explanation(reason=PendingReason.MISCONFIGURED, message=message)
+        _refuse_at_once(book, record, Outcome.REFUSED, message, why, now_ms, public=False)
+        return None
+    book.create(record, now_ms)
+    never = max_possible(book.view, workload)
+    if never is not None and book.settings.never_fits == "refuse":
+        finish(book, record, Outcome.REFUSED, never.message, now_ms, explanation=never)
+        return None
+    return workload.id
+
+
+def _refuse_at_once(
+    book: Book,
+    record: Record,
+    outcome: Outcome,
+    message: str,
+    explanation: Explanation | None,
+    now_ms: int,
+    *,
+    public: bool = True,
+) -> None:
+    state = Finished(
+        outcome=outcome,
+        finished_at_ms=now_ms,
+        attempt=0,
+        message=message,
+        explanation=explanation,
+    )
+    ended = replace(record, state=state)
+    book.create(ended, now_ms)
+    fact = events.WorkloadFinished(
+        workload_id=record.workload.id, version=book.announcer.version, state=state
+    )
+    book.announcer.event(ended, fact, now_ms)
+    if public:
+        book.announcer.decision(ended, explanation, now_ms)
+
+
+def cancelled(book: Book, fact: events.CancelRequested, now_ms: int) -> None:
+    """Somebody wants it ended."""
+    by = f" by {fact.by}" if fact.by else ""
+    message = fact.message or f"cancelled{by}"
+    end_workload(book, fact.workload_id, Outcome.CANCELLED, message, now_ms)
+
+
+def finish_reported(book: Book, fact: events.FinishReported, now_ms: int) -> None:
+    """The holder of an external job says that it ended."""
+    record = book.records.get(fact.workload_id)
+    if record is None or isinstance(record.workload.execution, External):
+        end_workload(book, fact.workload_id, fact.outcome, fact.message, now_ms)
+
+
+def end_workload(
+    book: Book, workload_id: str, outcome: Outcome, message: str, now_ms: int
+) -> None:
+    """End a workload in whatever state it is; a tombstone if it is not known."""
+    record = book.records.get(workload_id)
+    if record is None:
+        book.bury(workload_id, Tombstone(outcome=outcome, at_ms=now_ms, message=message))
+        return
+    match record.state:
+        case Pending():
+            finish(book, record, outcome, message, now_ms)
+        case Reserved() | Admitted():
+            evict(book, record, outcome, End(outcome=outcome, message=message), now_ms)
+        case Evicting(then=Requeue()):
+            state = replace(record.state, then=End(outcome=outcome, message=message))
+            book.become(record, state, now_ms)
+        case Evicting() | Finished():
+            pass
+        case _:
+            assert_never(record.state)
+
+
+def lease_renewed(book: Book, fact: events.LeaseRenewed, now_ms: int) -> None:
+    """The holder of an external job is alive."""
+    record = book.records.get(fact.workload_id)
+    if record is None or not isinstance(record.state, Admitted):
+        return
+    execution = record.workload.execution
+    if isinstance(execution, External):
+        state = replace(record.state, lease_until_ms=now_ms + execution.lease_ms)
+        book.become(record, state, now_ms)
+
+
+def gang_placed(book: Book, fact: events.GangPlaced, now_ms: int) -> None:
+    """Seats are held: post the quota, and the workload is admitted."""
+    record = book.records.get(fact.workload_id)
+    if record is None or not isinstance(record.state, Reserved):
+        return
+    held = record.state
+    if held.attempt != fact.attempt:
+        return
+    execution = record.workload.execution
+    external = isinstance(execution, External)
+    state = Admitted(
+        admission=held.admission,
+        placement=fact.placement,
+        reserved_at_ms=held.reserved_at_ms,
+        admitted_at_ms=now_ms,
+        attempt=held.attempt,
+        queued_at_ms=held.queued_at_ms,
+        ready_at_ms=now_ms if external else None,
+        lease_until_ms=now_ms + execution.lease_ms if isinstance(execution, External) else None,
+        requeue_count=held.requeue_count,
+        past_execution_ms=held.past_execution_ms,
+    )
+    after = book.become(record, state, now_ms)
+    admitted = events.WorkloadAdmitted(
+        workload=after.workload, version=book.announcer.version, state=state
+    )
+    book.announcer.event(after, admitted, now_ms)
+    book.announcer.decision(after, None, now_ms)
+
+
+def gang_unplaceable(book: Book, fact: events.GangUnplaceable, now_ms: int) -> None:
+    """No seats: the quota comes back at once, and the workload waits until something changes."""
+    record = book.records.get(fact.workload_id)
+    if record is None or not isinstance(record.state, Reserved):
+        return
+    held = record.state
+    if held.attempt != fact.attempt:
+        return
+    tries = held.requeue_count + 1
+    wait_ms = min(
+        book.settings.placement_retry_max_ms,
+        book.settings.placement_retry_base_ms * 2 ** min(tries - 1, 16),
+    )
+    state = Pending(
+        explanation=replace(fact.explanation, reason=PendingReason.TOPOLOGY_PLACEMENT_FAILED),
+        queued_at_ms=held.queued_at_ms,
+        attempt=held.attempt,
+        requeue_count=tries,
+        requeue_at_ms=now_ms + wait_ms,
+        last_eviction=EvictionReason.ADMISSION_CHECK,
+        past_execution_ms=held.past_execution_ms,
+    )
+    after = book.become(record, state, now_ms)
+    requeued = events.WorkloadRequeued(
+        workload_id=after.workload.id, version=book.announcer.version, state=state
+    )
+    book.announcer.event(after, requeued, now_ms)
+    book.announcer.decision(after, state.explanation, now_ms)
+
+
+def gang_started(book: Book, fact: events.GangStarted, now_ms: int) -> None:
+    """Every member runs."""
+    record = book.records.get(fact.workload_id)
+    if record is None or not isinstance(record.state, Admitted):
+        return
+    if record.state.attempt != fact.attempt or record.state.ready_at_ms is not None:
+        return
+    state = replace(record.state, ready_at_ms=now_ms, requeue_count=0)
+    after = book.become(record, state, now_ms)
+    ready = events.PodsBecameReady(
+        workload_id=after.workload.id, version=book.announcer.version, state=state
+    )
+    book.announcer.event(after, ready, now_ms)
+
+
+def gang_finished(book: Book, fact: events.GangFinished, now_ms: int) -> None:
+    """The members ended by themselves and their seats are free."""
+    record = book.records.get(fact.workload_id)
+    if record is None:
+        return
+    match record.state:
+        case Admitted(attempt=fact.attempt):
+            finish(book, record, fact.outcome, fact.message, now_ms)
+        case Evicting(attempt=fact.attempt):
+            finish(book, record, fact.outcome, fact.message, now_ms)
+        case _:
+            pass
+
+
+def gang_lost(book: Book, fact: events.GangLost, now_ms: int) -> None:
+    """A member's node is gone: evict the gang whole, and let it wait again."""
+    record = book.records.get(fact.workload_id)
+    if record is None or not isinstance(record.state, Reserved | Admitted):
+        return
+    if record.state.attempt == fact.attempt:
+        message = fact.message or f"node {fact.node} was lost"
+        evict(book, record, EvictionReason.NODE_FAILURES, Requeue(), now_ms, message=message)
+
+
+def gang_released(book: Book, fact: events.GangReleased, now_ms: int) -> None:
+    """No member runs any more: the quota comes back, and the workload waits again or has ended."""
+    record = book.records.get(fact.workload_id)
+    if record is None or not isinstance(record.state, Evicting):
+        return
+    gone = record.state
+    if gone.attempt != fact.attempt:
+        return
+    match gone.then:
+        case End(outcome=outcome, message=message):
+            finish(book, record, outcome, message or gone.message, now_ms)
+        case Requeue(at_ms=at_ms):
+            reason = gone.reason if isinstance(gone.reason, EvictionReason) else None
+            state = Pending(
+                explanation=Explanation(
+                    reason=PendingReason.PENDING_EVALUATION,
+                    message=f"evicted ({gone.reason}): {gone.message}",
+                ),
+                queued_at_ms=gone.queued_at_ms,
+                attempt=gone.attempt,
+                requeue_count=gone.requeue_count,
+                requeue_at_ms=at_ms,
+                last_eviction=reason,
+                past_execution_ms=gone.past_execution_ms,
+            )
+            after = book.become(record, state, now_ms)
+            requeued = events.WorkloadRequeued(
+                workload_id=after.workload.id, version=book.announcer.version, state=state
+            )
+            book.announcer.event(after, requeued, now_ms)
+            book.announcer.decision(after, state.explanation, now_ms)
+        case _:
+            assert_never(gone.then)
