@@ -8,10 +8,17 @@ import os
 import subprocess
 import time
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from muster_domain.errors import NotFound
-from muster_runtime.embedded import EmbeddedServerError, NatsProbe, Probe, RedisProbe, free_ports
+from muster_runtime.embedded import (
+    LOOPBACK,
+    EmbeddedServerError,
+    NatsProbe,
+    Probe,
+    RedisProbe,
+    free_ports,
+)
 
 os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
 
@@ -34,13 +41,17 @@ class ContainerServer:
     def __init__(self, image: str, command: str, ports: dict[int, int], probe: Probe) -> None:
         _require(image)
         self._container = DockerContainer(image).with_command(command)
-        for inside, outside in ports.items():
-            self._container.with_bind_ports(inside, outside)
+        bound = cast("dict[str, object]", self._container.ports)
+        bound.update({f"{inside}/tcp": (LOOPBACK, outside) for inside, outside in ports.items()})
         self._probe = probe
 
     def __enter__(self) -> Self:
         self._container.start()
-        self._wait_ready()
+        try:
+            self._wait_ready()
+        except BaseException:
+            self._container.stop()
+            raise
         return self
 
     def __exit__(
@@ -73,7 +84,7 @@ class RedisContainerServer(ContainerServer):
 
     def __init__(self, image: str = "redis:7") -> None:
         (port,) = free_ports(1)
-        self.url = f"redis://127.0.0.1:{port}/0"
+        self.url = f"redis://{LOOPBACK}:{port}/0"
         command = "redis-server --appendonly yes --protected-mode no --save ''"
         super().__init__(image, command, {6379: port}, RedisProbe(port))
 
@@ -83,7 +94,7 @@ class NatsContainerServer(ContainerServer):
 
     def __init__(self, image: str = "nats:2.15") -> None:
         port, monitor_port = free_ports(2)
-        self.url = f"nats://127.0.0.1:{port}"
+        self.url = f"nats://{LOOPBACK}:{port}"
         command = "nats-server --jetstream --store_dir /data --http_port 8222"
         ports = {4222: port, 8222: monitor_port}
         super().__init__(image, command, ports, NatsProbe(monitor_port))
