@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Literal
 
 from muster_domain.workload import Container, RestartPolicy
@@ -58,3 +59,17 @@ class PodOutput:
     rank: int
     stream: Literal["stdout", "stderr"]
     text: str
+
+
+class ControlAction(StrEnum):
+    """What may happen to a simulated node. FAIL cuts its power, RECOVER boots it again."""
+
+    FAIL = "fail"
+    RECOVER = "recover"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentControl:
+    """Makes something happen to a simulated node; real nodes do not listen."""
+
+    action: ControlAction

@@ -57,13 +57,17 @@ class LeaseRenewed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectApplied:
-    """gateway: an object was declared; the document is kept as it was written."""
+    """gateway: an object was declared; the document is kept as it was written.
+
+    `text` is its YAML, comments included, where it was written in YAML.
+    """
 
     kind: str
     namespace: str
     name: str
     document: JsonObject
     by: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,7 +273,11 @@ class PodStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFinished:
-    """agent: the pod's process is gone. `stopped` when it was told to stop."""
+    """agent: nothing of the pod runs any more.
+
+    `stopped` when it did not end by itself: it was told to stop, its node stopped it because it was
+    cut off, or its node lost it. `exit_code` says something about the job only if not `stopped`.
+    """
 
     pod_uid: str
     workload_id: str

@@ -9,6 +9,7 @@ Events:    muster.evt.<owner>.v1.<name>.<partition>.<namespace>.<workload id>
            muster.evt.placement.v1.<name>.node.<node>
 Pods:      muster.cmd.agent.v1.pod.<node>.<pod uid>
 Telemetry: muster.tel.agent.v1.<name>.<node>
+           muster.tel.agent.v1.output.<node>.<workload id>
 Queries:   muster.rpc.<owner>.v1.<query>.<shard>
 Dead:      muster.dlq.<service>.<stream>
 
@@ -146,6 +147,16 @@ def telemetry(name: str, node: str) -> str:
     return f"muster.tel.agent.v1.{name}.{token(node)}"
 
 
+def pod_output(node: str, workload_id: str) -> str:
+    """What the pods of one workload write on one node."""
+    return f"{telemetry('output', node)}.{token(workload_id)}"
+
+
+def pod_output_of(workload_id: str) -> str:
+    """Filter: what the pods of one workload write, on every node."""
+    return f"muster.tel.agent.v1.output.*.{token(workload_id)}"
+
+
 def telemetry_of_all(name: str) -> str:
     """Filter: samples of one name from every node."""
     return f"muster.tel.agent.v1.{name}.*"
@@ -201,6 +212,11 @@ def parse_job(subject: str) -> JobAddress:
 def event_partition(subject: str) -> str:
     """The partition token of a workload event's subject."""
     return subject.split(".", 6)[5]
+
+
+def event_namespace(subject: str) -> str:
+    """The namespace in a workload event's subject."""
+    return untoken(subject.split(".", 7)[6])
 
 
 def event_name(subject: str) -> str:
