@@ -1,7 +1,6 @@
 """Nodes, requests and tables for the placement tests."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from muster_domain.nodes import Device, DeviceHealth, Node
 from muster_domain.selectors import Taint, TaintEffect
@@ -15,7 +14,7 @@ GIB = 2**30 * 1000
 DEDICATED = Taint(key="dedicated", value="ml", effect=TaintEffect.NO_SCHEDULE)
 
 
-def node(
+def node(  # noqa: PLR0913 - one keyword for each thing a test may say of a node
     name: str,
     *,
     cpu: int = 16,
@@ -23,14 +22,14 @@ def node(
     gpus: int = 0,
     failed: Iterable[int] = (),
     numa: int = 1,
-    **fields: Any,
+    extra: Mapping[str, int] | None = None,
+    **fields: object,
 ) -> Node:
-    """A node with `gpus` devices split evenly over `numa` NUMA nodes; `failed` indices are broken."""
+    """A node whose GPUs are split evenly over `numa` NUMA nodes; `failed` indices are broken."""
     allocatable = {"cpu": cpu * 1000, "memory": gib * GIB} | ({GPU: gpus * 1000} if gpus else {})
-    extra: Mapping[str, int] = fields.pop("extra", {})
     return Node(
         name=name,
-        allocatable=allocatable | dict(extra),
+        allocatable=allocatable | dict(extra or {}),
         devices=tuple(
             Device(
                 index=index,
@@ -45,16 +44,22 @@ def node(
 
 
 def pod_set(
-    count: int = 1, *, name: str = "main", cpu: int = 1, gib: int = 0, gpus: int = 0, **fields: Any
+    count: int = 1,
+    *,
+    name: str = "main",
+    cpu: int = 1,
+    gib: int = 0,
+    gpus: int = 0,
+    extra: Mapping[str, int] | None = None,
+    **fields: object,
 ) -> PodSetRequest:
     """`count` pods of that many cores, GiB and GPUs."""
     requests = {"cpu": cpu * 1000, "memory": gib * GIB, GPU: gpus * 1000}
-    extra: Mapping[str, int] = fields.pop("extra", {})
     asked = {resource: quantity for resource, quantity in requests.items() if quantity}
-    return PodSetRequest(name=name, count=count, requests=asked | dict(extra), **fields)
+    return PodSetRequest(name=name, count=count, requests=asked | dict(extra or {}), **fields)
 
 
-def gang(*pod_sets: PodSetRequest, workload: str = "w", **fields: Any) -> GangRequest:
+def gang(*pod_sets: PodSetRequest, workload: str = "w", **fields: object) -> GangRequest:
     """A request of these pod sets."""
     return GangRequest(workload=workload, pod_sets=pod_sets, **fields)
 

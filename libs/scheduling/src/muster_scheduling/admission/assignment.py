@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from muster_domain.conditions import PendingReason
 from muster_domain.states import Admission, PodSetAdmission
 from muster_scheduling.admission.modes import Mode, Suit
+from muster_scheduling.preemption.victims import Wanted
 from muster_scheduling.quota import FlavorResource
 from muster_scheduling.snapshot.workloads import ScanBookmark
 
@@ -99,6 +100,10 @@ class Assignment:
         return any(
             choice.hopeless for pod_set in self.pod_sets for choice in pod_set.choices.values()
         )
+
+    def wanted(self, cluster_queue: str) -> Wanted:
+        """The assignment as a question to victim search."""
+        return Wanted(cluster_queue=cluster_queue, usage=self.usage, need=self.need)
 
     def admission(self, cluster_queue: str) -> Admission:
         """The grant that this assignment amounts to."""

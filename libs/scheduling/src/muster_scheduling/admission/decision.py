@@ -7,7 +7,8 @@ from typing import assert_never
 
 from muster_domain.conditions import Explanation, PreemptionReason
 from muster_domain.states import Admission
-from muster_scheduling.quota import Vector
+from muster_scheduling.preemption.victims import Wanted
+from muster_scheduling.quota import FlavorResource, Vector
 from muster_scheduling.snapshot.view import AdmissionView
 from muster_scheduling.snapshot.workloads import AdmittedWorkload, PendingWorkload, ScanBookmark
 
@@ -43,7 +44,16 @@ class RequestPreemption:
 
     workload_id: str
     admission: Admission
-    need: tuple[tuple[str, str], ...]
+    need: tuple[FlavorResource, ...]
+
+    @property
+    def wanted(self) -> Wanted:
+        """The question for `find_victims`."""
+        return Wanted(
+            cluster_queue=self.admission.cluster_queue,
+            usage=self.admission.usage,
+            need=frozenset(self.need),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -204,6 +204,10 @@ def _describe(found: Plan, verdict: PodSetVerdict, *, several: bool) -> str:
 
 
 def _describe_refusal(refusal: Refusal) -> str:
+    if refusal.predicate is Predicate.EXCLUDED:
+        return f"{refusal.nodes} {refusal.predicate}"
+    if refusal.predicate is Predicate.NOT_READY:
+        return f"{refusal.nodes} {refusal.predicate} ({refusal.detail})"
     if refusal.predicate is not Predicate.RESOURCE:
         return f"{refusal.nodes} {refusal.predicate} {refusal.detail}"
     largest = format_quantity(refusal.largest_free_milli)

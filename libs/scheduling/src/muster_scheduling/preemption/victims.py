@@ -1,12 +1,15 @@
 """The entry points of victim search: real, and as the oracle of flavor assignment."""
 
+from dataclasses import dataclass
 from enum import Enum, auto
+
+from muster_domain.errors import NotFound
 
 from muster_scheduling.preemption.classical import classical_victims
 from muster_scheduling.preemption.context import Search, Victim
 from muster_scheduling.quota import FlavorResource, Vector
 from muster_scheduling.snapshot.catalog import QueueEntry
-from muster_scheduling.snapshot.view import AdmissionView
+from muster_scheduling.snapshot.view import AdmissionView, Snapshot
 from muster_scheduling.snapshot.workloads import PendingWorkload
 
 
@@ -16,6 +19,31 @@ class Possibility(Enum):
     NO_CANDIDATES = auto()
     PREEMPT = auto()
     RECLAIM = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a preemptor wants: `usage` of `cluster_queue`, and the pairs in which room must be made."""
+
+    cluster_queue: str
+    usage: Vector
+    need: frozenset[FlavorResource]
+
+
+def find_victims(
+    snapshot: Snapshot, preemptor: PendingWorkload, wanted: Wanted
+) -> tuple[Victim, ...]:
+    """Who must give way so that the preemptor can have what it wants; nobody if that cannot be.
+
+    The set is smallest in the sense of R-55: nobody in it, but perhaps the last one found, could
+    stay. Raises `NotFound` when the ClusterQueue does not exist.
+    """
+    view = snapshot.view
+    entry = view.catalog.queues.get(wanted.cluster_queue)
+    if entry is None:
+        raise NotFound(f"ClusterQueue {wanted.cluster_queue} does not exist")
+    search = Search(view, snapshot.now_ms, preemptor, entry, wanted.need, wanted.usage)
+    return tuple(victims_for(search))
 
 
 def victims_for(search: Search) -> list[Victim]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from muster_domain.conditions import PendingReason
+from muster_domain.queue_tree import tree_root
 from muster_domain.queues import (
     AdmissionCheck,
     ClusterQueue,
@@ -70,9 +71,11 @@ class Group:
 
 
 class QueueEntry:
-    """A ClusterQueue with its node in the quota tree."""
+    """A ClusterQueue with its node in the quota tree. `root` names its cohort tree."""
 
-    __slots__ = ("group_of", "groups", "inactive", "name", "node", "queue", "topology_only")
+    __slots__ = (
+        "group_of", "groups", "inactive", "name", "node", "queue", "root", "topology_only",
+    )  # fmt: skip
 
     def __init__(self, queue: ClusterQueue, node: QuotaNode, catalog: "Catalog") -> None:
         self.name = queue.name
@@ -89,6 +92,7 @@ class QueueEntry:
         self.group_of: dict[str, Group] = {
             resource: group for group in self.groups for resource in sorted(group.resources)
         }
+        self.root = catalog.root_of(queue)
         self.inactive = catalog.inactive_reasons(queue)
         flavors = [catalog.flavors.get(name) for group in self.groups for name in group.flavors]
         self.topology_only = bool(flavors) and all(
@@ -100,11 +104,6 @@ class QueueEntry:
         """Whether it admits anything at all."""
         return not self.inactive
 
-    @property
-    def root(self) -> str:
-        """Name of its cohort tree: the root's kind and name."""
-        return f"{self.node.root.kind}/{self.node.root.name}"
-
 
 class Catalog:
     """A configuration with its quota tree."""
@@ -115,6 +114,7 @@ class Catalog:
         if configuration.volcano_queues:
             self.flavors.setdefault(VOLCANO_FLAVOR, volcano_flavor())
         self.topologies = configuration.topologies
+        self._parents = {name: c.parent for name, c in configuration.cohorts.items()}
         queues = dict(configuration.cluster_queues)
         for volcano_queue in configuration.volcano_queues.values():
             derived = cluster_queue_of(volcano_queue)
@@ -127,6 +127,10 @@ class Catalog:
         self.queues_of_root: dict[str, list[QueueEntry]] = {}
         for entry in self.queues.values():
             self.queues_of_root.setdefault(entry.root, []).append(entry)
+
+    def root_of(self, queue: ClusterQueue) -> str:
+        """Name of the queue's cohort tree."""
+        return tree_root(queue.name, queue.cohort, self._parents)
 
     def cluster_queue_name(self, namespace: str, queue: str, *, volcano: bool = False) -> str:
         """The ClusterQueue behind a LocalQueue or Volcano queue; empty when the door is missing."""

@@ -114,15 +114,21 @@ class AdmittedWorkload:
 
 
 def prepare(
-    workload: Workload, policy: Policy, *, queued_at_ms: int | None = None
+    workload: Workload,
+    policy: Policy,
+    *,
+    queued_at_ms: int | None = None,
+    reclaimable: Mapping[str, int] | None = None,
 ) -> PendingWorkload:
     """Ready a submitted workload for the queue.
 
     `queued_at_ms` is the time that orders it (`queue_timestamp_ms`); creation by default.
+    `reclaimable` counts pods by pod set that are done and need not start again (R-15).
     Raises `InvalidValue` when the priority boost annotation cannot be read.
     """
     priority = effective_priority(workload, policy)
-    pod_sets = tuple(_request(pod_set) for pod_set in workload.pod_sets)
+    done = reclaimable or {}
+    pod_sets = tuple(_request(p, done.get(p.name, 0)) for p in workload.pod_sets)
     allowed = workload.annotations.get(ALLOWED_FLAVORS) if policy.concurrent_admission else None
     flavors = None if allowed is None else frozenset(name.strip() for name in allowed.split(","))
     shape = _digest(priority, [pod_set.shape for pod_set in pod_sets], sorted(flavors or ()))
@@ -149,6 +155,7 @@ def hold(
     attempt: int = 1,
     queued_at_ms: int | None = None,
     evicting: bool = False,
+    reclaimable: Mapping[str, int] | None = None,
 ) -> AdmittedWorkload:
     """Ready a workload that holds quota for being charged and considered as a victim."""
     return AdmittedWorkload(
@@ -160,21 +167,41 @@ def hold(
         queued_at_ms=workload.created_at_ms if queued_at_ms is None else queued_at_ms,
         reserved_at_ms=reserved_at_ms,
         attempt=attempt,
-        usage=charged(admission),
+        usage=charged(admission, workload.pod_sets, reclaimable),
         evicting=evicting,
     )
 
 
-def charged(admission: Admission) -> dict[FlavorResource, int]:
-    """Milli-units by (flavor, resource) that an admission is charged."""
-    return admission.usage
+def charged(
+    admission: Admission,
+    pod_sets: tuple[PodSet, ...] = (),
+    reclaimable: Mapping[str, int] | None = None,
+) -> dict[FlavorResource, int]:
+    """Milli-units by (flavor, resource) that an admission is charged (R-15).
+
+    Pods that are done (`reclaimable`, by pod set) give their part back, as soon as fewer than were
+    admitted are left of the pod set as declared.
+    """
+    if not reclaimable:
+        return admission.usage
+    declared = {pod_set.name: pod_set.count for pod_set in pod_sets}
+    usage: dict[FlavorResource, int] = {}
+    for granted in admission.pod_sets:
+        total = declared.get(granted.name, granted.count)
+        left = total - min(reclaimable.get(granted.name, 0), total)
+        for resource, amount in granted.usage.items():
+            shrunk = amount // granted.count * left if left < granted.count else amount
+            fr = (granted.flavors[resource], resource)
+            usage[fr] = usage.get(fr, 0) + shrunk
+    return usage
 
 
-def _request(pod_set: PodSet) -> PodSetRequest:
-    minimum = pod_set.count if pod_set.min_count is None else pod_set.min_count
+def _request(pod_set: PodSet, done: int) -> PodSetRequest:
+    count = pod_set.count - min(done, pod_set.count)
+    minimum = count if pod_set.min_count is None else min(count, pod_set.min_count)
     demand = pod_set.demand
     shape = _digest(
-        pod_set.count,
+        count,
         minimum,
         sorted(pod_set.requests.items()),
         sorted(demand.node_selector.items()),
@@ -184,7 +211,7 @@ def _request(pod_set: PodSet) -> PodSetRequest:
     )
     return PodSetRequest(
         name=pod_set.name,
-        count=pod_set.count,
+        count=count,
         min_count=minimum,
         per_pod={name: max(0, amount) for name, amount in pod_set.requests.items()},
         demand=demand,

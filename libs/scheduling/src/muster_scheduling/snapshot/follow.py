@@ -1,0 +1,64 @@
+"""Keeping a view in step with what becomes of workloads.
+
+Whoever follows the states of workloads (their owner, and those who read its events) makes the same
+steps, so that all of them decide on the same view.
+"""
+
+from muster_domain.states import Admitted, Evicting, Finished, Pending, Reserved, WorkloadState
+from muster_domain.workload import Workload
+from muster_scheduling.snapshot.view import AdmissionView
+from muster_scheduling.snapshot.workloads import hold, prepare
+
+
+def follow(
+    view: AdmissionView,
+    workload: Workload,
+    before: WorkloadState | None,
+    after: WorkloadState,
+    now_ms: int,
+) -> None:
+    """Take a workload from one state to the next; `before` is None for one that is new."""
+    match before, after:
+        case (Reserved() | Admitted()), Admitted():
+            pass
+        case (Reserved() | Admitted()), Evicting():
+            view.mark_evicting(workload.id)
+        case Evicting(), Evicting():
+            pass
+        case _:
+            _leave(view, workload, before)
+            _enter(view, workload, after, now_ms)
+
+
+def _leave(view: AdmissionView, workload: Workload, before: WorkloadState | None) -> None:
+    match before:
+        case Pending():
+            view.remove_pending(workload.id)
+        case Reserved() | Admitted() | Evicting():
+            view.release(workload.id)
+        case Finished() | None:
+            pass
+
+
+def _enter(view: AdmissionView, workload: Workload, after: WorkloadState, now_ms: int) -> None:
+    match after:
+        case Pending():
+            waiting = prepare(workload, view.policy, queued_at_ms=after.queued_at_ms)
+            waiting.requeue_at_ms = after.requeue_at_ms
+            waiting.attempt = after.attempt
+            view.add_pending(waiting, now_ms)
+        case Reserved() | Admitted() | Evicting():
+            evicting = isinstance(after, Evicting)
+            view.charge(
+                hold(
+                    workload,
+                    after.admission,
+                    view.policy,
+                    reserved_at_ms=after.since_ms if evicting else after.reserved_at_ms,
+                    attempt=after.attempt,
+                    queued_at_ms=after.queued_at_ms,
+                    evicting=evicting,
+                )
+            )
+        case Finished():
+            pass

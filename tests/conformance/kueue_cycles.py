@@ -1,0 +1,128 @@
+"""Suites that run whole admission cycles."""
+
+from typing import Any
+
+from kueue_world import World, is_holder, load_world, make_view, milliseconds
+from muster_domain.quantity import format_quantity
+from muster_domain.states import Admission
+from muster_scheduling import AdmissionView
+from muster_scheduling.admission import (
+    Budget,
+    Decision,
+    EvictWorkload,
+    ReserveQuota,
+    decide,
+)
+
+
+def cycles(case: dict[str, Any]) -> dict[str, Any]:
+    """Run `config.cycles` cycles."""
+    world = load_world(case)
+    view = make_view(case, world)
+    now_ms = milliseconds(case["config"].get("clock"))
+    keys = _keys(view)
+    decisions = [
+        _one_cycle(view, now_ms) for _ in range(case["config"].get("cycles", 1))
+    ]
+    effects = [e for d in decisions for group in d.groups for e in group.effects]
+    explained = {k: e for d in decisions for k, e in d.explanations.items()}
+    reserved = {e.workload_id: e.admission for e in effects if isinstance(e, ReserveQuota)}
+    return {
+        "newly_reserved": {keys[i]: _admission(a) for i, a in reserved.items()},
+        "preempted": {
+            keys[e.workload_id]: e.reason.value for e in effects if isinstance(e, EvictWorkload)
+        },
+        "evicted": {},
+        "left": _lists(view, keys, active=True),
+        "inadmissible": _lists(view, keys, active=False),
+        "pending_conditions": {
+            keys[i]: {"reason": str(e.reason)} for i, e in explained.items() if i not in reserved
+        },
+    }
+
+
+def last_context(case: dict[str, Any]) -> dict[str, Any]:
+    """A cycle, some workloads deleted, another cycle; who holds quota then."""
+    world = load_world(case)
+    view = make_view(case, world)
+    now_ms = milliseconds(case["config"].get("clock"))
+    keys = _keys(view)
+    held = _held(world)
+    _collect(held, keys, _one_cycle(view, now_ms))
+    for key in case["incoming"].get("deleteWorkloads", []):
+        held.pop(key, None)
+        for workload_id in [i for i, k in keys.items() if k == key]:
+            view.release(workload_id)
+            view.remove_pending(workload_id)
+    _collect(held, keys, _one_cycle(view, now_ms))
+    return {"assignments": held}
+
+
+def _one_cycle(view: AdmissionView, now_ms: int) -> Decision:
+    for root in view.catalog.queues_of_root:
+        view.dirty.setdefault(root)
+    decision = decide(view.snapshot(now_ms), Budget(cycles=1))
+    view.apply(decision)
+    return decision
+
+
+def _keys(view: AdmissionView) -> dict[str, str]:
+    pending = [w for queue in view.queues.values() for w in queue.workloads.values()]
+    return {w.id: w.key for w in [*pending, *view.holders.values()]}
+
+
+def _lists(view: AdmissionView, keys: dict[str, str], *, active: bool) -> dict[str, list[str]]:
+    return {
+        name: [keys[i] for i in (queue.active_ids() if active else queue.parked_ids())]
+        for name, queue in view.queues.items()
+    }
+
+
+def _admission(admission: Admission) -> dict[str, Any]:
+    return {
+        "clusterQueue": admission.cluster_queue,
+        "podSets": {
+            pod_set.name: {
+                "count": pod_set.count,
+                "flavors": dict(pod_set.flavors),
+                "resourceUsage": {r: format_quantity(q) for r, q in pod_set.usage.items()},
+            }
+            for pod_set in admission.pod_sets
+        },
+    }
+
+
+def _held(world: World) -> dict[str, Any]:
+    return {
+        f"{record.submission.namespace}/{record.submission.name}": {
+            "clusterQueue": record.status.admission.cluster_queue,
+            "podSetAssignments": [
+                {"name": p.name, "flavors": dict(p.flavors)}
+                for p in record.status.admission.pod_sets
+            ],
+        }
+        for record in world.records
+        if is_holder(record) and record.status.admission is not None
+    }
+
+
+def _collect(held: dict[str, Any], keys: dict[str, str], decision: Decision) -> None:
+    for group in decision.groups:
+        for effect in group.effects:
+            if isinstance(effect, ReserveQuota):
+                held[keys[effect.workload_id]] = {
+                    "clusterQueue": effect.admission.cluster_queue,
+                    "podSetAssignments": [
+                        {"name": p.name, "flavors": dict(p.flavors)}
+                        for p in effect.admission.pod_sets
+                    ],
+                }
+
+
+_CYCLES = (
+    "scheduler", "scheduler_fair_sharing", "scheduler_recompute_preemption", "scheduler_tas",
+    "scheduler_tas_preemption", "scheduler_tas_cohorts", "scheduler_afs",
+    "scheduler_concurrent_admission",
+)  # fmt: skip
+
+SUITES = {**dict.fromkeys(_CYCLES, cycles), "scheduler_last_context": last_context}

@@ -1,0 +1,245 @@
+"""A case's objects as domain values, loaded through the public manifest loader."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from muster_domain.conditions import EvictionReason, PreemptionReason
+from muster_domain.queues import (
+    AdmissionCheck,
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    Namespace,
+    ResourceFlavor,
+    Topology,
+)
+from muster_domain.workload import LocalQueueRef, Workload
+from muster_manifests import (
+    CheckState,
+    LoadOptions,
+    ManifestError,
+    SubmissionContext,
+    WorkloadRecord,
+    load_object,
+    make_admission,
+    make_workload,
+)
+from muster_scheduling import (
+    AdmissionView,
+    AdmittedWorkload,
+    Configuration,
+    FairSharing,
+    FairStrategy,
+    PendingWorkload,
+    Policy,
+    RequeueTimestamp,
+    hold,
+    prepare,
+    queue_timestamp_ms,
+)
+
+OPTIONS = LoadOptions(default_namespace="", admission_rules=False)
+PLACE = {
+    ClusterQueue: "cluster_queues",
+    Cohort: "cohorts",
+    LocalQueue: "local_queues",
+    Namespace: "namespaces",
+    ResourceFlavor: "flavors",
+    Topology: "topologies",
+    AdmissionCheck: "admission_checks",
+}
+
+
+@dataclass
+class World:
+    """Everything of a case, by name."""
+
+    cluster_queues: dict[str, ClusterQueue] = field(default_factory=dict)
+    cohorts: dict[str, Cohort] = field(default_factory=dict)
+    local_queues: dict[str, LocalQueue] = field(default_factory=dict)
+    namespaces: dict[str, Namespace] = field(default_factory=dict)
+    flavors: dict[str, ResourceFlavor] = field(default_factory=dict)
+    topologies: dict[str, Topology] = field(default_factory=dict)
+    admission_checks: dict[str, AdmissionCheck] = field(default_factory=dict)
+    records: list[WorkloadRecord] = field(default_factory=list)
+
+    def configuration(self) -> Configuration:
+        """What the core is configured with."""
+        return Configuration(
+            cluster_queues=self.cluster_queues,
+            cohorts=self.cohorts,
+            local_queues=self.local_queues,
+            namespaces=self.namespaces,
+            flavors=self.flavors,
+            topologies=self.topologies or None,
+        )
+
+
+def load_world(case: Mapping[str, Any]) -> World:
+    """Load a case's objects; kinds that Muster does not read play no part."""
+    world = World()
+    for manifest in case["objects"]:
+        if manifest["kind"] == "LimitRange":
+            continue
+        content = load_object(manifest, source="case", options=OPTIONS).content
+        if isinstance(content, WorkloadRecord):
+            world.records.append(content)
+        elif type(content) in PLACE:
+            name = content.key if isinstance(content, LocalQueue) else content.name
+            getattr(world, PLACE[type(content)])[name] = content
+    return world
+
+
+def load_record(manifest: Mapping[str, Any]) -> WorkloadRecord:
+    """Load one Workload; unit cases leave its name out."""
+    named = {**manifest, "metadata": {"name": "wl", **manifest.get("metadata", {})}}
+    if not named.get("spec", {}).get("podSets"):
+        named["spec"] = {**named.get("spec", {}), "podSets": [{"name": "main"}]}
+    content = load_object(named, source="case", options=OPTIONS).content
+    if not isinstance(content, WorkloadRecord):
+        raise ManifestError(())
+    return content
+
+
+def milliseconds(text: str | None) -> int:
+    """A case's clock."""
+    return int(datetime.fromisoformat(text).timestamp() * 1000) if text else 0
+
+
+def policy_of(case: Mapping[str, Any]) -> Policy:
+    """The policy that a case's configuration and feature gates describe."""
+    config = case.get("config", {})
+    gates = {**case.get("features", {}), **case.get("features_nondefault", {})}
+    fair = None
+    if config.get("enableFairSharing"):
+        names = config.get("preemptionStrategies")
+        strategies = {"strategies": tuple(FairStrategy(n) for n in names)} if names else {}
+        fair = FairSharing(
+            **strategies,
+            preempt_within_nominal=gates.get("FairSharingPreemptWithinNominal", True),
+            prioritize_non_borrowing=gates.get("FairSharingPrioritizeNonBorrowing", True),
+        )
+    return Policy(
+        fair_sharing=fair,
+        priority_sorting_within_cohort=gates.get("PrioritySortingWithinCohort", True),
+        prioritize_preemptors=gates.get("PrioritizePreemptorWorkloads", False),
+        requeue_timestamp=RequeueTimestamp(
+            config.get("podsReadyRequeuingTimestamp") or "Eviction"
+        ),
+        partial_admission=gates.get("PartialAdmission", True),
+        equivalence_classes=gates.get("SchedulingEquivalenceHashing", True),
+        recompute_on_overlap=gates.get("RecomputeAssignmentUponPreemptionTargetsOverlap", True),
+        scan_progress=gates.get("FlavorFungibilityPreserveScanProgress", True),
+        priority_boost=gates.get("PriorityBoost", False),
+        concurrent_admission=gates.get("ConcurrentAdmission", False),
+        preemption_gates=gates.get("MultiKueueOrchestratedPreemption", False),
+    )
+
+
+def workload_of(record: WorkloadRecord) -> Workload:
+    """The domain workload; its id is the uid, or the key where a case gives none."""
+    submission, status = record.submission, record.status
+    return make_workload(
+        submission,
+        SubmissionContext(
+            id=status.uid or f"{submission.namespace}/{submission.name}",
+            created_at_ms=status.created_at_ms or 0,
+            default_queue=LocalQueueRef(name=""),
+        ),
+    )
+
+
+def queued_at_ms(record: WorkloadRecord, policy: Policy) -> int:
+    """What orders a workload, from its conditions."""
+    status = record.status
+    evicted = status.condition("Evicted") if status.holds("Evicted") else None
+    preempted = status.condition("Preempted") if status.holds("Preempted") else None
+    reasons = {reason.value: reason for reason in EvictionReason}
+    rights = {right.value: right for right in PreemptionReason}
+    transition = evicted or preempted
+    return queue_timestamp_ms(
+        status.created_at_ms or 0,
+        reasons.get(evicted.reason) if evicted else None,
+        (transition.last_transition_ms or 0) if transition else 0,
+        rights.get(preempted.reason) if preempted else None,
+        policy,
+    )
+
+
+def pending_of(record: WorkloadRecord, policy: Policy) -> PendingWorkload:
+    """A workload that waits."""
+    status = record.status
+    workload = prepare(
+        workload_of(record),
+        policy,
+        queued_at_ms=queued_at_ms(record, policy),
+        reclaimable=status.reclaimable_pods,
+    )
+    if status.requeue_state is not None:
+        workload.requeue_at_ms = status.requeue_state.requeue_at_ms
+    workload.gated = policy.preemption_gates and bool(status.preemption_gates)
+    answers = {check.state for check in status.admission_checks}
+    if answers & {CheckState.RETRY, CheckState.REJECTED}:
+        workload.inadmissible = "The workload has failed admission checks"
+    return workload
+
+
+def holder_of(record: WorkloadRecord, policy: Policy, now_ms: int) -> AdmittedWorkload:
+    """A workload that holds quota."""
+    status = record.status
+    reserved = status.condition("QuotaReserved")
+    admission = make_admission(status.admission, record.submission.pod_sets)
+    return hold(
+        workload_of(record),
+        admission,
+        policy,
+        reserved_at_ms=(reserved.last_transition_ms or 0) if reserved else now_ms,
+        queued_at_ms=queued_at_ms(record, policy),
+        evicting=status.holds("Evicted"),
+        reclaimable=status.reclaimable_pods,
+    )
+
+
+def is_holder(record: WorkloadRecord) -> bool:
+    """Whether its usage counts."""
+    status = record.status
+    return status.admission is not None and not status.holds("Finished")
+
+
+def make_view(case: Mapping[str, Any], world: World) -> AdmissionView:
+    """The core's state with everybody in it who holds quota or waits."""
+    policy = policy_of(case)
+    now_ms = milliseconds(case["config"].get("clock"))
+    view = AdmissionView(world.configuration(), policy)
+    for record in world.records:
+        status = record.status
+        if is_holder(record):
+            view.charge(holder_of(record, policy, now_ms))
+        elif status.active and not status.holds("Finished"):
+            view.add_pending(pending_of(record, policy), now_ms)
+    return view
+
+
+def vector(rows: list[dict[str, Any]] | None) -> dict[tuple[str, str], int]:
+    """Amounts of a case in milli-units; cases count cpu in thousandths, the rest in units."""
+    return {
+        (row["flavor"], row["resource"]): row["value"] * (1 if row["resource"] == "cpu" else 1000)
+        for row in rows or []
+    }
+
+
+def rows(amounts: Mapping[tuple[str, str], int]) -> list[dict[str, Any]]:
+    """Milli-units as a case's amounts."""
+    return [
+        {"flavor": flavor, "resource": resource, "value": case_amount(resource, amount)}
+        for (flavor, resource), amount in sorted(amounts.items())
+    ]
+
+
+def case_amount(resource: str, amount: int) -> int | str:
+    """One amount as a case writes it."""
+    if amount >= (2**63 - 1) * 1000:
+        return "unlimited"
+    return amount if resource == "cpu" else amount // 1000
