@@ -11,7 +11,10 @@ DAY_S = 24 * 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """A JetStream stream. `last_value` keeps one message per subject, without an age limit."""
+    """A JetStream stream. `last_value` keeps one message per subject, without an age limit.
+
+    `atomic` lets several messages be published together or not at all.
+    """
 
     name: str
     subjects: tuple[str, ...]
@@ -19,19 +22,22 @@ class Stream:
     max_age_s: int = 0
     max_bytes: int = -1
     last_value: bool = False
+    atomic: bool = False
     duplicate_window_s: int = 120
     max_message_bytes: int = 768 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Durable:
-    """A consumer that several replicas of a service share, with explicit acknowledgement."""
+    """A consumer that several replicas of a service share, with explicit acknowledgement.
+
+    Deliveries are not limited: whoever works on it counts them and buries what still fails.
+    """
 
     name: str
     stream: str
     filter_subject: str
     ack_wait_s: int = 30
-    max_deliver: int = 8
     max_ack_pending: int = 4096
 
 
@@ -60,6 +66,7 @@ OBJECTS = Stream(
     subjects=("muster.obj.>",),
     description="Declared queues, flavors, priorities and nodes, the last version of each",
     last_value=True,
+    atomic=True,
 )
 EVENTS = Stream(
     name="MUSTER_EVENTS",

@@ -7,8 +7,9 @@ publishing) run over the same connection.
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
@@ -65,6 +66,17 @@ class Bus:
         """Publish to streams; returns stream sequences. Raises `Transient`."""
         return await self._publisher.publish(messages)
 
+    async def publish_together(
+        self, messages: list[Outgoing], *, expected_last: int | None = None
+    ) -> int:
+        """Publish to one atomic stream, all or nothing; returns the last stream sequence.
+
+        `expected_last` is the stream's last sequence that the messages were made from. Raises
+        `Conflict` when the stream has moved on since, `Transient` when it is not known whether they
+        were stored.
+        """
+        return await self._publisher.publish_together(messages, expected_last)
+
     def read(self, stream: str, subjects: tuple[str, ...], *, after: int) -> Reader:
         """Read subjects of a stream in order, from the message after `after`."""
         return Reader(self.client, stream, subjects, after=after)
@@ -80,7 +92,7 @@ class Bus:
         return Received(
             sequence=found.seq or 0,
             subject=found.subject or subject,
-            headers=dict[str, str](found.headers or {}),
+            headers=cast("dict[str, str]", found.headers or {}),
             body=found.data or b"",
             published_ms=0,
         )
@@ -140,6 +152,46 @@ class Bus:
 
         subscription = await self.client.subscribe(subject, cb=on_question)
         return subscription.unsubscribe
+
+    async def listen(
+        self, subject: str, heard: Callable[[str, bytes], None]
+    ) -> Callable[[], Awaitable[None]]:
+        """Hear what is said on a subject without a stream, until the returned function is called.
+
+        `heard` gets the subject and the body, and must not wait.
+        """
+
+        async def on_message(message: "Msg") -> None:
+            heard(message.subject, message.data)
+
+        subscription = await self.client.subscribe(subject, cb=on_message)
+        return subscription.unsubscribe
+
+    async def sample(self, subject: str, body: bytes) -> None:
+        """Say something that may be lost: nothing is kept for a bus that is away."""
+        if not self.client.is_connected:
+            return
+        with suppress(NatsError, OSError):
+            await self.client.publish(subject, body)
+
+    async def in_touch(self, timeout_s: float) -> bool:
+        """Whether the bus answers, and so has what was published before."""
+        if not self.client.is_connected:
+            return False
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.client.flush()
+        except (NatsError, OSError, TimeoutError):
+            return False
+        return True
+
+    async def last_sequence(self, stream: str) -> int:
+        """The sequence of a stream's newest message, 0 if it never had one. Raises `Transient`."""
+        try:
+            found = await self.client.jetstream().stream_info(stream)
+        except (NatsError, OSError, TimeoutError) as error:
+            raise Transient(f"cannot look at {stream}: {error}") from error
+        return found.state.last_seq
 
     async def wait_connected(self) -> None:
         """Return once the connection is up."""

@@ -58,7 +58,7 @@ async def declare(client: Client) -> None:
                 filter_subject=durable.filter_subject,
                 ack_policy=AckPolicy.EXPLICIT,
                 ack_wait=durable.ack_wait_s,
-                max_deliver=durable.max_deliver,
+                max_deliver=-1,
                 max_ack_pending=durable.max_ack_pending,
             ),
         )
@@ -83,6 +83,7 @@ async def _declare_stream(jetstream: JetStreamContext, stream: streams.Stream) -
         duplicate_window=stream.duplicate_window_s,
         discard=DiscardPolicy.OLD,
         allow_direct=True,
+        allow_atomic=stream.atomic or None,
         storage=StorageType.FILE,
     )
     try:

@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING
 
 from nats.errors import Error as NatsError
 
-from muster_domain.errors import Transient
+from muster_domain.errors import Conflict, InvalidValue, Transient
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from nats.aio.client import Client
     from nats.aio.msg import Msg
 
 IN_FLIGHT_MAX = 2048
 ACK_TIMEOUT_S = 10.0
+TOGETHER_MAX = 1000
+_WRONG_LAST_SEQUENCE = 10071
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,36 @@ class Publisher:
         for start in range(0, len(pending), IN_FLIGHT_MAX):
             sequences += await self._publish_slice(pending[start : start + IN_FLIGHT_MAX])
         return sequences
+
+    async def publish_together(
+        self, messages: "Sequence[Outgoing]", expected_last: int | None
+    ) -> int:
+        """Publish all or nothing to one stream; returns its last sequence.
+
+        Raises `InvalidValue` for too many messages, `Conflict` when the stream's last sequence is
+        not `expected_last`, `Transient` when the outcome is not known.
+        """
+        if not 0 < len(messages) <= TOGETHER_MAX:
+            raise InvalidValue(
+                f"{len(messages)} messages at once", fix=f"send 1 to {TOGETHER_MAX} in one go"
+            )
+        batch = f"{self._inbox.rsplit('.', 1)[1]}-{next(self._numbers)}"
+        together = [
+            _in_batch(message, batch, number) for number, message in enumerate(messages, start=1)
+        ]
+        if expected_last is not None:
+            together[0][1]["Nats-Expected-Last-Sequence"] = str(expected_last)
+        (last, last_headers) = together.pop()
+        last_headers["Nats-Batch-Commit"] = "1"
+        try:
+            for message, headers in together:
+                await self._client.publish(message.subject, message.body, headers=headers)
+            reply = await self._client.request(
+                last.subject, last.body, timeout=ACK_TIMEOUT_S, headers=last_headers
+            )
+        except (NatsError, OSError, TimeoutError) as error:
+            raise Transient(f"the bus did not take the messages: {error}") from error
+        return _committed(reply.data)
 
     async def _publish_slice(self, messages: list[Outgoing]) -> list[int]:
         loop = asyncio.get_running_loop()
@@ -106,3 +138,18 @@ class Publisher:
             future.set_exception(Transient(f"the stream refused: {answer['error']}"))
         else:
             future.set_result(int(answer["seq"]))
+
+
+def _in_batch(message: Outgoing, batch: str, number: int) -> tuple[Outgoing, dict[str, str]]:
+    place = {"Nats-Batch-Id": batch, "Nats-Batch-Sequence": str(number)}
+    return message, {**message.headers, **place}
+
+
+def _committed(body: bytes) -> int:
+    answer = json.loads(body)
+    refusal = answer.get("error")
+    if refusal is None:
+        return int(answer["seq"])
+    if refusal.get("err_code") == _WRONG_LAST_SEQUENCE:
+        raise Conflict("the stream has moved on in the meantime")
+    raise Transient(f"the stream refused: {refusal}")
