@@ -131,16 +131,19 @@ class RedisStore:
         check_outbox_count(count)
         key = _Keys.of(shard).outbox
         entries: list[OutboxEntry] = []
+        read = after
         chunks = 1 + count // CHUNK_MESSAGES_MAX
         with _translated():
-            while True:
-                found = await self._retried(partial(self._chunks, key, after, chunks))
+            while len(entries) < count:
+                found = await self._retried(partial(self._chunks, key, read, chunks))
                 for last, fields in found:
-                    entries.extend(unpack(last.decode(), fields[b"l"], fields[b"d"]))
-                entries = [entry for entry in entries if entry.position > after]
-                if len(found) < chunks or len(entries) >= count:
-                    return tuple(entries[:count])
+                    chunk = unpack(last.decode(), fields[b"l"], fields[b"d"])
+                    entries.extend(entry for entry in chunk if entry.position > after)
+                if len(found) < chunks:
+                    break
+                read = entries[-1].position
                 chunks *= 2
+        return tuple(entries[:count])
 
     async def trim_outbox(self, shard: str, through: OutboxPosition) -> None:
         """As `Store.trim_outbox`."""
