@@ -14,6 +14,9 @@ T = TypeVar("T")
 BODY_BYTES_MAX = 512 * 1024
 """A larger message is refused at the door."""
 
+ANSWER_BYTES_MAX = 1024 * 1024
+"""What the bus carries in one message; pages of answers stay below it."""
+
 _WORD = re.compile(r"(?<!^)(?=[A-Z])")
 EVENT_TYPES: dict[str, type[events.Event]] = {
     _WORD.sub("_", kind.__name__).lower(): kind for kind in get_args(events.Event)
@@ -33,11 +36,11 @@ def encode(value: object) -> bytes:
     return _adapter(type(value)).dump_json(value, exclude_defaults=False)
 
 
-def decode(kind: type[T], body: bytes) -> T:
+def decode(kind: type[T], body: bytes, *, bytes_max: int = BODY_BYTES_MAX) -> T:
     """Read one value. Raises `InvalidValue` naming the first field that is wrong."""
-    if len(body) > BODY_BYTES_MAX:
+    if len(body) > bytes_max:
         raise InvalidValue(
-            f"the message has {len(body)} bytes", fix=f"send at most {BODY_BYTES_MAX} bytes"
+            f"the message has {len(body)} bytes", fix=f"send at most {bytes_max} bytes"
         )
     try:
         return _adapter(kind).validate_json(body)

@@ -10,7 +10,7 @@ A question is a JSON object on `subjects.query(owner, name, shard)`; lists are p
 | admission  | quota     | partition | QuotaQuestion     | QuotaPage      |
 | admission  | plan      | partition | PlanQuestion      | Plan           |
 | admission  | verify    | partition | {}                | LedgerReport   |
-| placement  | nodes     | any       | {}                | NodePage       |
+| placement  | nodes     | any       | NodesQuestion     | NodePage       |
 | accounting | cost      | any       | CostQuestion      | CostReport     |
 | accounting | prices    | any       | {}                | PriceList      |
 
@@ -27,6 +27,7 @@ from muster_domain.nodes import NodeCondition
 from muster_domain.workload import Workload
 
 PAGE_MAX = 1000
+NODES_PAGE_MAX = 200
 
 
 class Query(StrEnum):
@@ -91,6 +92,14 @@ class PlanQuestion:
 
     workload: Workload
     cluster_queue: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesQuestion:
+    """Which part of the list of nodes, sorted by name."""
+
+    limit: int = NODES_PAGE_MAX
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,10 +311,14 @@ class NodeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePage:
-    """All nodes, sorted by name, and the largest gang of one-GPU pods that would fit now."""
+    """Nodes, sorted by name, and the largest gang of one-GPU pods that would fit now.
+
+    `total` counts all nodes; 0 where the page holds them all.
+    """
 
     nodes: tuple[NodeRow, ...]
     largest_gang_of_one_gpu: int
+    total: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
