@@ -21,9 +21,7 @@ def cycles(case: dict[str, Any]) -> dict[str, Any]:
     view = make_view(case, world)
     now_ms = milliseconds(case["config"].get("clock"))
     keys = _keys(view)
-    decisions = [
-        _one_cycle(view, now_ms) for _ in range(case["config"].get("cycles", 1))
-    ]
+    decisions = [_one_cycle(view, now_ms) for _ in range(case["config"].get("cycles", 1))]
     effects = [e for d in decisions for group in d.groups for e in group.effects]
     explained = {k: e for d in decisions for k, e in d.explanations.items()}
     reserved = {e.workload_id: e.admission for e in effects if isinstance(e, ReserveQuota)}

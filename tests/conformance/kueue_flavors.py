@@ -122,18 +122,14 @@ def victims(case: dict[str, Any]) -> dict[str, Any]:
     workload = pending_of(load_record(incoming["workload"]), view.policy)
     usage: dict[tuple[str, str], int] = {}
     need: set[tuple[str, str]] = set()
-    for pod_set, chosen in zip(
-        workload.pod_sets, incoming["assignment"]["podSets"], strict=True
-    ):
+    for pod_set, chosen in zip(workload.pod_sets, incoming["assignment"]["podSets"], strict=True):
         totals = pod_set.totals(chosen.get("count", pod_set.count))
         for resource, flavor in chosen["flavors"].items():
             fr = (flavor["flavor"], resource)
             usage[fr] = usage.get(fr, 0) + totals.get(resource, 0)
             if flavor["mode"] == "Preempt":
                 need.add(fr)
-    wanted = Wanted(
-        cluster_queue=incoming["clusterQueue"], usage=usage, need=frozenset(need)
-    )
+    wanted = Wanted(cluster_queue=incoming["clusterQueue"], usage=usage, need=frozenset(need))
     snapshot = view.snapshot(milliseconds(case["config"].get("clock")))
     found = find_victims(snapshot, workload, wanted)
     return {"targets": [{"workload": v.workload.key, "reason": v.reason.value} for v in found]}

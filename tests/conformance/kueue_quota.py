@@ -4,6 +4,7 @@ from typing import Any
 
 from kueue_world import is_holder, load_world, make_view, rows, vector
 from muster_scheduling import AdmissionView
+from muster_scheduling.fairness import share_of
 
 
 def available(case: dict[str, Any]) -> dict[str, Any]:
@@ -14,8 +15,7 @@ def available(case: dict[str, Any]) -> dict[str, Any]:
     nodes = view.tree.queues.items()
     return {
         "available": {
-            name: rows({fr: view.tree.free(node, fr) for fr in node.quotas})
-            for name, node in nodes
+            name: rows({fr: view.tree.free(node, fr) for fr in node.quotas}) for name, node in nodes
         },
         "potentiallyAvailable": {
             name: rows({fr: node.potential[fr] for fr in node.quotas}) for name, node in nodes
@@ -75,7 +75,33 @@ def _nodes(view: AdmissionView) -> dict[str, Any]:
     }
 
 
+def shares(case: dict[str, Any]) -> dict[str, Any]:
+    """The dominant resource share of every node."""
+    view = make_view(case, load_world(case))
+    incoming = case["incoming"]
+    busy = view.tree.queues[incoming["usageClusterQueue"]]
+    view.tree.add(busy, vector(incoming["usage"]))
+    extra = vector(incoming.get("incomingWorkloadRequests"))
+    view.tree.add(busy, extra)
+    kinds = {"ClusterQueue": view.tree.queues, "Cohort": view.tree.cohorts}
+    return {
+        "shares": [
+            {
+                "kind": kind,
+                "name": name,
+                "weightedShare": found.per_mille,
+                "dominantResource": found.dominant,
+                "borrowing": found.borrowing,
+            }
+            for kind, nodes in kinds.items()
+            for name, node in nodes.items()
+            for found in (share_of(node),)
+        ]
+    }
+
+
 SUITES = {
+    "quota_dominant_resource_share": shares,
     "quota_available": available,
     "quota_is_borrowing": is_borrowing,
     "quota_cohort_lendable": lendable,

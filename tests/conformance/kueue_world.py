@@ -125,9 +125,7 @@ def policy_of(case: Mapping[str, Any]) -> Policy:
         fair_sharing=fair,
         priority_sorting_within_cohort=gates.get("PrioritySortingWithinCohort", True),
         prioritize_preemptors=gates.get("PrioritizePreemptorWorkloads", False),
-        requeue_timestamp=RequeueTimestamp(
-            config.get("podsReadyRequeuingTimestamp") or "Eviction"
-        ),
+        requeue_timestamp=RequeueTimestamp(config.get("podsReadyRequeuingTimestamp") or "Eviction"),
         partial_admission=gates.get("PartialAdmission", True),
         equivalence_classes=gates.get("SchedulingEquivalenceHashing", True),
         recompute_on_overlap=gates.get("RecomputeAssignmentUponPreemptionTargetsOverlap", True),

@@ -23,7 +23,10 @@ from muster_scheduling.admission.decision import (
     StopReason,
 )
 from muster_scheduling.admission.flavors import FlavorAssigner, PreemptionOracle
+from muster_scheduling.admission.limits import max_possible
 from muster_scheduling.admission.modes import Mode, Outlook, Suit, preferred
+from muster_scheduling.admission.proposal import Refusal, RefusalReason, apply_proposal
+from muster_scheduling.admission.standing import Standing, Waiter, explain, standing
 
 __all__ = [
     "Assignment",
@@ -44,13 +47,21 @@ __all__ = [
     "PodSetAssignment",
     "PreemptionOracle",
     "RequestPreemption",
+    "Refusal",
+    "RefusalReason",
     "Requeued",
     "ReserveQuota",
     "ResourceVerdict",
+    "Standing",
     "StopReason",
     "Suit",
     "Verdict",
+    "Waiter",
+    "apply_proposal",
     "decide",
+    "explain",
+    "max_possible",
     "preferred",
     "reserved_for_head",
+    "standing",
 ]

@@ -14,6 +14,8 @@ from muster_scheduling.admission.assignment import Assignment
 from muster_scheduling.admission.flavors import FlavorAssigner, Pinned, PreemptionOracle
 from muster_scheduling.admission.modes import Mode
 from muster_scheduling.admission.partial import largest_gang
+from muster_scheduling.fairness import Contender, Tournament
+from muster_scheduling.policy import FairSharing
 from muster_scheduling.preemption.context import Search, Victim
 from muster_scheduling.preemption.victims import Oracle, victims_for
 from muster_scheduling.quota import FlavorResource, QuotaNode
@@ -40,6 +42,7 @@ class Verdict(Enum):
 _STAYS_IN_LINE = frozenset(
     {Verdict.PREEMPTING, Verdict.DEFERRED, Verdict.OVERLAPPING, Verdict.NO_LONGER_FITS}
 )
+_CHARGED = frozenset({Verdict.RESERVED, Verdict.PREEMPTING, Verdict.DEFERRED})
 _SHAPE_HAS_NO_CHANCE = frozenset({Verdict.NO_FIT, Verdict.NO_CANDIDATES})
 
 
@@ -108,14 +111,27 @@ class Cycle:
 
     def run(self, heads: Sequence[tuple[PendingWorkload, QueueEntry]]) -> list[Entry]:
         """Nominate, order, process. The entries come back in the order of processing."""
+        claims = self._view.claims
+        if claims and heads:
+            self._view.charge_claims(heads[0][1].root)
         nominated: list[Entry] = []
         refused: list[Entry] = []
         for workload, queue in heads:
+            mark = self._view.journal.checkpoint()
+            if workload.id in claims:
+                self._view.lift_claim(workload.id)
             entry = self.nominate(workload, queue)
+            self._view.journal.rollback(mark)
             (nominated if entry.verdict is not Verdict.INADMISSIBLE else refused).append(entry)
         done: list[Entry] = []
         for entry in self._ordered(nominated):
+            mine = entry.workload.id in claims
+            if mine:
+                self._view.lift_claim(entry.workload.id)
             self._process(entry)
+            if mine and entry.verdict not in _CHARGED:
+                queue, usage = claims[entry.workload.id]
+                self._tree.add(self._tree.queues[queue], usage)
             done.append(entry)
         return [*done, *refused]
 
@@ -151,7 +167,9 @@ class Cycle:
         if full.mode is Mode.FIT:
             return full, []
         victims = self._victims(workload, queue, full)
-        if self._can_preempt(full, victims) or not (workload.may_shrink and self._view.policy.partial_admission):
+        if self._can_preempt(full, victims) or not (
+            workload.may_shrink and self._view.policy.partial_admission
+        ):
             return full, victims
 
         def attempt(counts: Sequence[int]) -> tuple[Assignment, list[Victim]] | None:
@@ -179,8 +197,11 @@ class Cycle:
         return assignment.mode is Mode.PREEMPT and not assignment.hopeless
 
     def _ordered(self, entries: list[Entry]) -> Iterator[Entry]:
-        """Order without fair sharing (R-41)."""
+        """Who is processed first (R-41); with fair sharing, by shares of the moment (R-62)."""
         policy = self._view.policy
+        if policy.fair_sharing is not None:
+            yield from self._by_shares(entries, policy.fair_sharing)
+            return
 
         def key(entry: Entry) -> tuple[bool, bool, int, int, int, str]:
             workload = entry.workload
@@ -194,6 +215,28 @@ class Cycle:
             )
 
         yield from sorted(entries, key=key)
+
+    def _by_shares(self, entries: list[Entry], fair: FairSharing) -> Iterator[Entry]:
+        policy = self._view.policy
+        contenders = {
+            entry.queue.name: Contender(
+                tag=entry,
+                node=entry.queue.node,
+                usage=entry.assignment.usage,
+                preemptor=policy.prioritize_preemptors and entry.sticky,
+                priority=(
+                    entry.workload.priority if policy.priority_sorting_within_cohort else 0
+                ),
+                queued_at_ms=entry.workload.queued_at_ms,
+                id=entry.workload.id,
+            )
+            for entry in entries
+        }
+        return iter(
+            Tournament(
+                self._tree, contenders, non_borrowing_first=fair.prioritize_non_borrowing
+            )
+        )
 
     def _process(self, entry: Entry) -> None:
         """Decide about one entry on what the earlier ones left (R-44)."""

@@ -63,9 +63,7 @@ def decide(
     mark = view.journal.checkpoint()
     try:
         for root in list(view.dirty):
-            cycle = Cycle(
-                view, snapshot.now_ms, victims_inline=victims_inline, oracle=oracle
-            )
+            cycle = Cycle(view, snapshot.now_ms, victims_inline=victims_inline, oracle=oracle)
             if not _decide_tree(snapshot, root, cycle, budget, draft):
                 stopped = StopReason.BUDGET_EXHAUSTED
                 if draft.looked_at >= budget.workloads:

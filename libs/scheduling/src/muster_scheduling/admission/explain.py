@@ -43,9 +43,7 @@ def attempt_texts(attempts: Iterable[Attempt]) -> list[str]:
         if attempt.obstacle:
             texts.append(attempt.obstacle)
         texts += [
-            text
-            for verdict in attempt.verdicts
-            if (text := _verdict_text(verdict, attempt.flavor))
+            text for verdict in attempt.verdicts if (text := _verdict_text(verdict, attempt.flavor))
         ]
     return texts
 
@@ -97,7 +95,9 @@ def _verdict_text(verdict: ResourceVerdict, flavor: str) -> str:
             f"({amount(own)}) > maximum capacity ({amount(verdict.maximum)})"
         )
     short = verdict.requested - verdict.available
-    return f"insufficient unused quota for {resource} in flavor {flavor}, {amount(short)} more needed"
+    return (
+        f"insufficient unused quota for {resource} in flavor {flavor}, {amount(short)} more needed"
+    )
 
 
 def _flavor_verdicts(pod_set: PodSetAssignment) -> list[FlavorVerdict]:

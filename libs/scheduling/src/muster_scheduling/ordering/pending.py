@@ -6,16 +6,14 @@ waits, and a trigger costs as much as there are classes, not workloads.
 """
 
 from collections.abc import Iterator
-from typing import TypeAlias
-
-from sortedcontainers import SortedList
+from heapq import merge
 
 from muster_scheduling.ordering.keys import OrderKey
+from muster_scheduling.ordering.line import Line, empty_line
 from muster_scheduling.quota import Journal
 from muster_scheduling.snapshot.workloads import PendingWorkload, ScanBookmark
 
-_Heads: TypeAlias = "SortedList[tuple[OrderKey, str]]"
-_Members: TypeAlias = "SortedList[OrderKey]"
+_Head = tuple[OrderKey, str]
 
 
 class _ShapeClass:
@@ -24,7 +22,7 @@ class _ShapeClass:
     __slots__ = ("blocked", "members")
 
     def __init__(self) -> None:
-        self.members: _Members = SortedList()
+        self.members: Line[OrderKey] = empty_line(OrderKey)
         self.blocked = False
 
 
@@ -42,7 +40,7 @@ class PendingQueue:
         self.sticky: dict[str, str] = {}
         self._journal = journal
         self._classes: dict[str, _ShapeClass] = {}
-        self._heads: _Heads = SortedList()
+        self._heads: Line[_Head] = empty_line(_Head)
         self._parked: dict[str, None] = {}
         self._active = 0
 
@@ -83,9 +81,9 @@ class PendingQueue:
         sticky = self.sticky.get(self.name)
         if sticky is not None and self.is_active(sticky):
             return self.workloads[sticky]
-        if not self._heads:
+        if not len(self._heads):
             return None
-        key: OrderKey = self._heads[0][0]
+        key = self._heads[0][0]
         return self.workloads[key[2]]
 
     def is_active(self, workload_id: str) -> bool:
@@ -159,7 +157,9 @@ class PendingQueue:
 
     def in_order(self) -> Iterator[PendingWorkload]:
         """Everybody, set aside or not, in queue order; the sticky preemptor first."""
-        ordered = sorted(self.workloads.values(), key=lambda workload: workload.order)
+        parked = sorted(self.workloads[workload_id].order for workload_id in self._parked)
+        lines = [group.members for group in self._classes.values()]
+        ordered = (self.workloads[key[2]] for key in merge(parked, *lines))
         sticky = self.sticky.get(self.name)
         if sticky in self.workloads:
             yield self.workloads[sticky]
@@ -193,12 +193,12 @@ class PendingQueue:
     def _leave_quietly(self, workload: PendingWorkload) -> None:
         members = self._classes[workload.shape]
         self._swap_head(workload.shape, members, workload.order, entering=False)
-        if not members.members and not members.blocked:
+        if not len(members.members) and not members.blocked:
             del self._classes[workload.shape]
 
     def _swap_head(self, shape: str, group: _ShapeClass, key: OrderKey, *, entering: bool) -> None:
         members = group.members
-        before: OrderKey | None = members[0] if members else None
+        before = members[0] if len(members) else None
         if entering:
             members.add(key)
         else:
@@ -206,7 +206,7 @@ class PendingQueue:
         if group.blocked:
             return
         self._active += 1 if entering else -1
-        after: OrderKey | None = members[0] if members else None
+        after = members[0] if len(members) else None
         if before != after:
             if before is not None:
                 self._heads.remove((before, shape))
@@ -222,7 +222,7 @@ class PendingQueue:
         if group is None:
             group = self._classes[shape] = _ShapeClass()
         group.blocked = blocked
-        if not group.members:
+        if not len(group.members):
             if not blocked:
                 del self._classes[shape]
             return

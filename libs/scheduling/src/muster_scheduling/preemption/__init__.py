@@ -2,6 +2,7 @@
 
 from muster_scheduling.preemption.context import Search, Victim, candidate_key
 from muster_scheduling.preemption.message import preemption_message
+from muster_scheduling.preemption.proposal import Proposal, ProposedVictim
 from muster_scheduling.preemption.victims import (
     Oracle,
     Possibility,
@@ -13,6 +14,8 @@ from muster_scheduling.preemption.victims import (
 __all__ = [
     "Oracle",
     "Possibility",
+    "Proposal",
+    "ProposedVictim",
     "Search",
     "Victim",
     "Wanted",

@@ -7,6 +7,7 @@ from muster_domain.errors import NotFound
 
 from muster_scheduling.preemption.classical import classical_victims
 from muster_scheduling.preemption.context import Search, Victim
+from muster_scheduling.preemption.fair import fair_victims
 from muster_scheduling.quota import FlavorResource, Vector
 from muster_scheduling.snapshot.catalog import QueueEntry
 from muster_scheduling.snapshot.view import AdmissionView, Snapshot
@@ -48,7 +49,8 @@ def find_victims(
 
 def victims_for(search: Search) -> list[Victim]:
     """A smallest set of victims under the policy in force; empty when none would do."""
-    return classical_victims(search)
+    fair = search.view.policy.fair_sharing
+    return classical_victims(search) if fair is None else fair_victims(search, fair)
 
 
 class Oracle:

@@ -136,5 +136,7 @@ def _spread_down(node: QuotaNode, ancestors: tuple[QuotaNode, ...]) -> None:
             if quota is not None and quota.borrowing_limit is not None:
                 reach = min(reach, plus(node.subtree.get(fr, 0), quota.borrowing_limit))
             node.potential[fr] = reach
+    for fr in node.root.subtree:
+        node.lendable[fr[1]] = plus(node.lendable.get(fr[1], 0), node.potential.get(fr, 0))
     for child in [*node.cohorts, *node.queues]:
         _spread_down(child, (node, *ancestors))

@@ -39,8 +39,8 @@ class QuotaNode:
     """A ClusterQueue or a cohort. Everything but `usage` is fixed.
 
     `subtree` is the quota of the whole subtree that the node may give out, `local` the part that
-    its parent never sees, `potential` what it could ever use (R-17, R-19). `height` is 0 for a
-    ClusterQueue.
+    its parent never sees, `potential` what it could ever use (R-17, R-19), `lendable` the sum of
+    that by resource (R-60). `height` is 0 for a ClusterQueue.
     """
 
     __slots__ = (
@@ -48,6 +48,7 @@ class QuotaNode:
         "cohorts",
         "height",
         "kind",
+        "lendable",
         "local",
         "name",
         "parent",
@@ -81,6 +82,7 @@ class QuotaNode:
         self.subtree: dict[FlavorResource, int] = {}
         self.local: dict[FlavorResource, int] = {}
         self.potential: dict[FlavorResource, int] = {}
+        self.lendable: dict[str, int] = {}
         self.taken_limit: dict[FlavorResource, int] = {}
         self.usage: dict[FlavorResource, int] = {}
 

@@ -19,9 +19,9 @@ def follow(
 ) -> None:
     """Take a workload from one state to the next; `before` is None for one that is new."""
     match before, after:
-        case (Reserved() | Admitted()), Admitted():
+        case ((Reserved() | Admitted()), Admitted()):
             pass
-        case (Reserved() | Admitted()), Evicting():
+        case ((Reserved() | Admitted()), Evicting()):
             view.mark_evicting(workload.id)
         case Evicting(), Evicting():
             pass

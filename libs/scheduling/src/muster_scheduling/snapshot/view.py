@@ -12,7 +12,7 @@ from muster_domain.errors import Conflict
 from muster_scheduling.ordering.keys import backoff_expired
 from muster_scheduling.ordering.pending import PendingQueue
 from muster_scheduling.policy import Policy
-from muster_scheduling.quota import Journal, QuotaTree
+from muster_scheduling.quota import Journal, QuotaTree, Vector
 from muster_scheduling.snapshot.catalog import Catalog, Configuration, QueueEntry
 from muster_scheduling.snapshot.workloads import AdmittedWorkload, PendingWorkload
 
@@ -30,6 +30,7 @@ class AdmissionView:
         self.admitted: dict[str, dict[str, AdmittedWorkload]] = {}
         self.holders: dict[str, AdmittedWorkload] = {}
         self.evicting: dict[str, bool] = {}
+        self.claims: dict[str, tuple[str, Vector]] = {}
         self.queues: dict[str, PendingQueue] = {}
         self.queue_of: dict[str, str] = {}
         self.orphans: dict[str, PendingWorkload] = {}
@@ -86,6 +87,7 @@ class AdmissionView:
     def remove_pending(self, workload_id: str) -> PendingWorkload | None:
         """Forget a workload that waits."""
         name = self.queue_of.pop(workload_id, None)
+        self.claims.pop(workload_id, None)
         if name is None:
             return None
         orphan = self.orphans.pop(workload_id, None)
@@ -149,6 +151,8 @@ class AdmissionView:
         """Take a workload out of its line, journalled."""
         self.queues[self.queue_of[workload.id]].discard(workload.id)
         self.journal.drop(self.queue_of, workload.id)
+        if workload.id in self.claims:
+            self.journal.drop(self.claims, workload.id)
 
     def evict(self, workload_id: str) -> None:
         """Mark a holder as going, journalled; its quota stays charged."""
@@ -220,6 +224,30 @@ class AdmissionView:
         """Make what a decision changed true here, after it was committed."""
         decision.replay(self)
         self._settle()
+
+    def claim(self, workload_id: str, cluster_queue: str, usage: Vector) -> None:
+        """Count what a preemptor waits for as used by it, for everybody else."""
+        self.claims[workload_id] = (cluster_queue, usage)
+        self._settle()
+
+    def drop_claim(self, workload_id: str) -> None:
+        """The preemptor waits for nobody any more."""
+        if self.claims.pop(workload_id, None) is not None:
+            self._settle()
+
+    def charge_claims(self, root: str, *, except_for: str = "") -> None:
+        """Charge the claims of a tree, journalled."""
+        for workload_id, (name, usage) in self.claims.items():
+            entry = self.catalog.queues.get(name)
+            if entry is not None and entry.root == root and workload_id != except_for:
+                self.tree.add(entry.node, usage)
+
+    def lift_claim(self, workload_id: str) -> None:
+        """Take back the charge of one claim, journalled."""
+        name, usage = self.claims[workload_id]
+        entry = self.catalog.queues.get(name)
+        if entry is not None:
+            self.tree.remove(entry.node, usage)
 
     def is_evicting(self, workload_id: str) -> bool:
         """Whether it must go already."""
