@@ -241,11 +241,17 @@ class VolcanoQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HyperNode:
-    """A domain of Volcano's network topology. Lower tiers are closer together."""
+    """A domain of Volcano's network topology. Lower tiers are closer together.
+
+    Its members are the nodes, or the HyperNodes, that are named, match the selector, or whose
+    whole name matches one of the patterns (regular expressions).
+    """
 
     name: str
     tier: int
     tier_name: str = ""
     node_members: tuple[str, ...] = ()
     node_selector: Selector | None = None
+    node_patterns: tuple[str, ...] = ()
     hyper_node_members: tuple[str, ...] = ()
+    hyper_node_patterns: tuple[str, ...] = ()

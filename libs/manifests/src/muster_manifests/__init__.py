@@ -5,6 +5,8 @@ declared object or a job submission, or raise `ManifestError` with every problem
 """
 
 from muster_manifests.document import Content, DeclaredObject, Document, LoadResult
+from muster_manifests.dump import dump, dump_manifest
+from muster_manifests.gang import GangFinding, GangResult
 from muster_manifests.kubernetes import NodeObject
 from muster_manifests.kueue.state import make_admission, workload_state
 from muster_manifests.kueue.status import (
@@ -21,7 +23,7 @@ from muster_manifests.kueue.status import (
     WorkloadStatus,
 )
 from muster_manifests.kueue.workload import WorkloadRecord
-from muster_manifests.loader import load, load_object, load_workload_status
+from muster_manifests.loader import load, load_object, load_objects, load_workload_status
 from muster_manifests.problems import ManifestError, Mark, Problem
 from muster_manifests.reader import LoadOptions
 from muster_manifests.submission import (
@@ -31,6 +33,7 @@ from muster_manifests.submission import (
     make_workload,
     resolve_priority,
 )
+from muster_manifests.volcano.pod_group import PodGroup, join_pod_group
 
 __all__ = [
     "AdmissionStatus",
@@ -42,12 +45,15 @@ __all__ = [
     "DeclaredObject",
     "Document",
     "EvictionCount",
+    "GangFinding",
+    "GangResult",
     "JobSubmission",
     "LoadOptions",
     "LoadResult",
     "ManifestError",
     "Mark",
     "NodeObject",
+    "PodGroup",
     "PodSetAssignment",
     "Problem",
     "RequeueState",
@@ -57,8 +63,12 @@ __all__ = [
     "TopologyDomain",
     "WorkloadRecord",
     "WorkloadStatus",
+    "dump",
+    "dump_manifest",
+    "join_pod_group",
     "load",
     "load_object",
+    "load_objects",
     "load_workload_status",
     "make_admission",
     "make_workload",

@@ -21,6 +21,7 @@ from muster_manifests.kueue.workload import WorkloadRecord
 from muster_manifests.plain import Plain
 from muster_manifests.problems import Mark, Problem
 from muster_manifests.submission import JobSubmission
+from muster_manifests.volcano.pod_group import PodGroup
 
 DeclaredObject: TypeAlias = (
     AdmissionCheck
@@ -30,6 +31,7 @@ DeclaredObject: TypeAlias = (
     | LocalQueue
     | Namespace
     | NodeObject
+    | PodGroup
     | PriorityClass
     | ResourceFlavor
     | Topology
@@ -45,7 +47,8 @@ class Document:
     """One loaded object.
 
     `manifest` is the object as written, as JSON values; `text` its YAML as written, empty when it
-    was not read from YAML. `namespace` is empty for cluster-wide kinds.
+    was not read from YAML. `namespace` is empty for cluster-wide kinds. Pods of one group are one
+    document, whose manifest is a List.
     """
 
     api_version: str

@@ -1,16 +1,16 @@
 """From text or JSON to documents: the public entry of this package."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from muster_manifests.document import Document, LoadResult
+from muster_manifests.joining import join
 from muster_manifests.kueue.status import WorkloadStatus
 from muster_manifests.kueue.workload import WorkloadRecord
-from muster_manifests.manifest import Manifest
-from muster_manifests.metadata import read_metadata
 from muster_manifests.plain import PlainBuilder
-from muster_manifests.problems import ManifestError, Mark, Problem, Report
-from muster_manifests.reader import LoadOptions, ObjectReader
-from muster_manifests.registry import KINDS, KindEntry
+from muster_manifests.problems import ManifestError, Mark, Path, Problem
+from muster_manifests.read_document import read_document
+from muster_manifests.reader import LoadOptions
 from muster_manifests.yaml_source import SourceDocument, read_yaml
 
 DEFAULT_OPTIONS = LoadOptions()
@@ -22,19 +22,24 @@ def load(text: str | bytes, *, source: str, options: LoadOptions = DEFAULT_OPTIO
     `source` names the text in problems. Raises `ManifestError` with every problem found; then
     nothing of the text counts.
     """
-    documents: list[Document] = []
-    problems: list[Problem] = []
-    warnings: list[Problem] = []
-    for written in read_yaml(text, source=source):
-        report = Report(source, written.marks)
-        document = _load(written, report, options)
-        problems += [*written.problems, *report.problems]
-        warnings += [*written.warnings, *report.warnings]
-        if document is not None:
-            documents.append(document)
-    if problems:
-        raise ManifestError(tuple(problems))
-    return LoadResult(documents=tuple(documents), warnings=tuple(warnings))
+    return _load(read_yaml(text, source=source), source, options)
+
+
+def load_objects(
+    manifests: Sequence[Mapping[str, object]],
+    *,
+    source: str,
+    options: LoadOptions = DEFAULT_OPTIONS,
+) -> LoadResult:
+    """Load objects that are already parsed from JSON, as if they stood in one file.
+
+    Raises `ManifestError` with every problem found.
+    """
+    written = [
+        SourceDocument(value=PlainBuilder(source).build(manifest), marks={}, text="")
+        for manifest in manifests
+    ]
+    return _load(written, source, options)
 
 
 def load_object(
@@ -42,14 +47,14 @@ def load_object(
 ) -> Document:
     """Load one object that is already parsed from JSON.
 
-    Raises `ManifestError` with every problem found.
+    Raises `ManifestError` with every problem found, also when it is an object that asks nothing of
+    Muster or a List of several.
     """
-    value = PlainBuilder(source).build(manifest)
-    report = Report(source, {})
-    document = _load(SourceDocument(value=value, marks={}, text=""), report, options)
-    if document is None or report.problems:
-        raise ManifestError(report.problems)
-    return document
+    result = load_objects((manifest,), source=source, options=options)
+    if len(result.documents) == 1:
+        return replace(result.documents[0], warnings=result.warnings)
+    problem = f"gives {len(result.documents)} objects, not one"
+    raise ManifestError((_of_source(source, Mark(), problem, str(*result.warnings[:1])),))
 
 
 def load_workload_status(document: Document) -> WorkloadStatus:
@@ -59,55 +64,38 @@ def load_workload_status(document: Document) -> WorkloadStatus:
     """
     if isinstance(document.content, WorkloadRecord):
         return document.content.status
-    found = Problem(
-        source=document.source,
-        mark=document.mark,
-        field="kind",
-        problem=f"a {document.kind} has no workload status",
-        fix="give a Workload",
-    )
-    raise ManifestError((found,))
+    problem = f"a {document.kind} has no workload status"
+    raise ManifestError((_of_source(document.source, document.mark, problem, "give a Workload"),))
 
 
-def _load(written: SourceDocument, report: Report, options: LoadOptions) -> Document | None:
-    value = written.value
-    if not isinstance(value, dict):
-        report.problem((), "not an object", "write apiVersion:, kind: and metadata:")
-        return None
-    reader = ObjectReader(value, (), report, options)
-    api_version, kind = reader.required_text("apiVersion"), reader.required_text("kind")
-    group, _, version = api_version.rpartition("/")
-    entry = KINDS.get((group, kind))
-    if entry is None or version not in entry.versions:
-        _refuse_kind(reader, api_version, kind, entry)
-        return None
-    metadata = read_metadata(reader, value, namespaced=entry.namespaced)
-    body = Manifest(api_version=api_version, kind=kind, metadata=metadata, body=reader)
-    content = entry.parser(body)
-    if not isinstance(content, WorkloadRecord):
-        reader.accept("status")
-    reader.report_unknown()
-    return Document(
-        api_version=api_version,
-        kind=kind,
-        namespace=metadata.namespace,
-        name=metadata.name,
-        content=content,
-        manifest=value,
-        text=written.text,
-        source=report.source,
-        mark=written.marks.get((), Mark()),
-        warnings=(*written.warnings, *report.warnings),
-    )
+def _load(written: Iterable[SourceDocument], source: str, options: LoadOptions) -> LoadResult:
+    parts = [part for whole in written for part in _parts(whole)]
+    loaded = [read_document(part, source, options) for part in parts]
+    problems = [problem for part in parts for problem in part.problems]
+    warnings = [warning for part in parts for warning in part.warnings]
+    documents: list[Document] = []
+    for item in join(loaded):
+        problems += item.report.problems
+        warnings += item.report.warnings
+        if item.document is not None:
+            documents.append(replace(item.document, warnings=item.report.warnings))
+    if problems:
+        raise ManifestError(tuple(dict.fromkeys(problems)))
+    return LoadResult(documents=tuple(documents), warnings=tuple(warnings))
 
 
-def _refuse_kind(
-    reader: ObjectReader, api_version: str, kind: str, entry: KindEntry | None
-) -> None:
-    if entry is not None:
-        group = api_version.rpartition("/")[0]
-        known = " or ".join(f"{group}/{version}" for version in entry.versions)
-        reader.problem("apiVersion", f"{api_version} of {kind} is not read", f"write {known}")
-    elif api_version and kind:
-        names = ", ".join(sorted({name for _, name in KINDS}))
-        reader.problem("kind", f"{api_version} {kind} is not read", f"known kinds: {names}")
+def _parts(whole: SourceDocument) -> Iterator[SourceDocument]:
+    """Take a List apart; its items keep their places."""
+    value = whole.value
+    if not isinstance(value, dict) or value.get("kind") != "List":
+        yield whole
+        return
+    items = value.get("items")
+    for index, item in enumerate(items if isinstance(items, list) else []):
+        prefix: Path = ("items", index)
+        marks = {path[2:]: mark for path, mark in whole.marks.items() if path[:2] == prefix}
+        yield SourceDocument(value=item, marks=marks, text="")
+
+
+def _of_source(source: str, mark: Mark, problem: str, fix: str) -> Problem:
+    return Problem(source=source, mark=mark, field="", problem=problem, fix=fix)

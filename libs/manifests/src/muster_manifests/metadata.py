@@ -27,17 +27,15 @@ class Metadata:
     created_at_ms: int | None = None
 
 
-def read_metadata(
-    manifest: ObjectReader, written: Mapping[str, Plain], *, namespaced: bool
-) -> Metadata:
-    """Read `metadata`; `written` is the whole object, from which a generated name derives."""
+def read_metadata(manifest: ObjectReader, *, namespaced: bool) -> Metadata:
+    """Read `metadata` of an object; a generated name derives from the whole object."""
     metadata = manifest.object("metadata")
     metadata.accept(
         "resourceVersion", "generation", "selfLink", "managedFields", "ownerReferences",
         "finalizers", "deletionTimestamp", "deletionGracePeriodSeconds",
     )  # fmt: skip
     return Metadata(
-        name=_name(metadata, written),
+        name=_name(metadata, manifest.values),
         namespace=_namespace(metadata, namespaced=namespaced),
         labels=metadata.text_map("labels"),
         annotations=metadata.text_map("annotations"),

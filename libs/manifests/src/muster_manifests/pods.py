@@ -1,6 +1,6 @@
 """Pod templates: what one pod asks for and what it runs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from muster_domain.selectors import Labels, NodeDemand
 from muster_domain.workload import (
@@ -25,6 +25,10 @@ _POD_FIELDS_ACCEPTED = (
     "terminationGracePeriodSeconds", "dnsPolicy", "dnsConfig", "enableServiceLinks", "hostname",
     "subdomain", "setHostnameAsFQDN", "imagePullSecrets", "securityContext", "preemptionPolicy",
     "priority", "readinessGates", "os",
+)  # fmt: skip
+_OFTEN_MISPLACED = (
+    "restartPolicy", "containers", "initContainers", "nodeSelector", "tolerations", "affinity",
+    "priorityClassName", "schedulerName", "volumes",
 )  # fmt: skip
 _CONTAINER_FIELDS_NOT_ACTED_ON = (
     "volumeMounts", "volumeDevices", "envFrom", "lifecycle", "livenessProbe", "readinessProbe",
@@ -81,6 +85,8 @@ def read_pod_template(
     """Read a pod template, or a Pod itself: `metadata` and `spec`."""
     metadata = template.object("metadata")
     metadata.accept("name", "generateName", "namespace", "creationTimestamp", "uid")
+    for key in _OFTEN_MISPLACED:
+        template.not_acted_on(key, why="ignored here: it belongs under spec")
     spec = template.object("spec")
     spec.accept(*_POD_FIELDS_ACCEPTED)
     spec.not_acted_on(*_POD_FIELDS_NOT_ACTED_ON)
@@ -110,14 +116,14 @@ def _read_containers(spec: ObjectReader, requests: PodRequests) -> tuple[Contain
     containers: list[Container] = []
     for reader in readers:
         requests.add_container(read_requests(reader))
-        containers.append(_read_container(reader, containers))
+        containers.append(_read_named_container(reader, containers))
     return tuple(containers)
 
 
 def _read_init_containers(spec: ObjectReader, requests: PodRequests) -> tuple[Container, ...]:
     containers: list[Container] = []
     for reader in spec.objects("initContainers"):
-        container = _read_container(reader, containers)
+        container = _read_named_container(reader, containers)
         if reader.text("restartPolicy") == "Always":
             reader.warn("restartPolicy", "a sidecar is charged but not started")
             requests.add_sidecar(read_requests(reader))
@@ -127,23 +133,29 @@ def _read_init_containers(spec: ObjectReader, requests: PodRequests) -> tuple[Co
     return tuple(containers)
 
 
-def _read_container(reader: ObjectReader, before: list[Container]) -> Container:
+def _read_named_container(reader: ObjectReader, before: list[Container]) -> Container:
     reader.accept(*_CONTAINER_FIELDS_ACCEPTED)
     reader.not_acted_on(*_CONTAINER_FIELDS_NOT_ACTED_ON)
     name = reader.required_text("name")
     if name in {container.name for container in before}:
         reader.rule("name", f"a second container {name!r}", "give it a name of its own")
+    return replace(read_container(reader), name=name)
+
+
+def read_container(reader: ObjectReader) -> Container:
+    """Read what a container runs; its name is the caller's to give."""
     return Container(
-        name=name,
+        name="",
         image=reader.text("image"),
         command=reader.texts("command"),
         args=reader.texts("args"),
-        environment=_read_environment(reader),
+        environment=read_environment(reader),
         working_directory=reader.text("workingDir"),
     )
 
 
-def _read_environment(reader: ObjectReader) -> tuple[EnvironmentVariable, ...]:
+def read_environment(reader: ObjectReader) -> tuple[EnvironmentVariable, ...]:
+    """Read `env`; what comes from elsewhere is left out with a warning."""
     variables: list[EnvironmentVariable] = []
     for item in reader.objects("env"):
         name = item.required_text("name")

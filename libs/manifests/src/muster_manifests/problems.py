@@ -66,8 +66,11 @@ def field_path(path: Path) -> str:
 class Report:
     """Collects what is found while one document is read."""
 
-    def __init__(self, source: str, marks: Mapping[Path, Mark]) -> None:
+    def __init__(
+        self, source: str, marks: Mapping[Path, Mark], *, admission_rules: bool = True
+    ) -> None:
         self.source = source
+        self._admission_rules = admission_rules
         self._marks = marks
         self._problems: dict[Problem, None] = {}
         self._warnings: dict[Problem, None] = {}
@@ -86,9 +89,19 @@ class Report:
         """Something that keeps the document from being taken."""
         self._problems[self._finding(path, problem, fix)] = None
 
+    def rule(self, path: Path, problem: str, fix: str = "") -> None:
+        """What an API server's admission refuses; in silence when its rules are off."""
+        if self._admission_rules:
+            self.problem(path, problem, fix)
+
     def warn(self, path: Path, problem: str, fix: str = "") -> None:
         """Something the author should know; the document is taken."""
         self._warnings[self._finding(path, problem, fix)] = None
+
+    def take(self, other: "Report") -> None:
+        """Take over what another report holds."""
+        self._problems |= dict.fromkeys(other.problems)
+        self._warnings |= dict.fromkeys(other.warnings)
 
     def _finding(self, path: Path, problem: str, fix: str) -> Problem:
         return Problem(

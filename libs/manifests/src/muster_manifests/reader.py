@@ -63,6 +63,11 @@ class ObjectReader:
         return bool(self._values)
 
     @property
+    def values(self) -> Mapping[str, Plain]:
+        """The mapping as written; reading it asks for nothing."""
+        return self._values
+
+    @property
     def keys(self) -> tuple[str, ...]:
         """The keys that are written, in order."""
         return tuple(self._values)
@@ -73,8 +78,7 @@ class ObjectReader:
 
     def rule(self, key: str, problem: str, fix: str = "") -> None:
         """Report what an API server's admission refuses, unless its rules are off."""
-        if self.options.admission_rules:
-            self.problem(key, problem, fix)
+        self.report.rule((*self.path, key) if key else self.path, problem, fix)
 
     def warn(self, key: str, problem: str, fix: str = "") -> None:
         """Report a doubt about one field; an empty key means the mapping itself."""

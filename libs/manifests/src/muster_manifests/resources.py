@@ -39,9 +39,9 @@ class PodRequests:
         return add({**total, **pod_level}, overhead)
 
 
-def read_requests(owner: ObjectReader) -> dict[str, int]:
+def read_requests(owner: ObjectReader, key: str = "resources") -> dict[str, int]:
     """Read `resources` of a container or pod; a missing request is its limit (R-11)."""
-    resources = owner.object("resources")
+    resources = owner.object(key)
     resources.not_acted_on("claims")
     limits = resources.quantities("limits")
     requests = resources.quantities("requests")

@@ -17,7 +17,7 @@ from muster_domain.workload import (
     Workload,
 )
 
-DEFAULT_WORKLOAD_PRIORITY_CLASS = "default"
+_DEFAULT_CLASS = "default"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +104,9 @@ def resolve_priority(
 ) -> ResolvedPriority:
     """Find the priority of a submission among the known classes.
 
-    The number in the manifest wins, then Kueue's class of the label, then the class of the pods,
-    then Kueue's class named `default`, then the global default of pods, then 0. Raises
-    `InvalidValue` for a class that is named and does not exist.
+    The number in the manifest wins, then Kueue's class of the label, then Kueue's class named
+    `default` (only for jobs that Kueue's queues take), then the class of the pods, then the global
+    default of pods, then 0. Raises `InvalidValue` for a class that is named and does not exist.
     """
     known = tuple(classes)
     named = submission.workload_priority_class or submission.priority_class
@@ -114,11 +114,12 @@ def resolve_priority(
         return ResolvedPriority(value=submission.priority, class_name=named)
     if submission.workload_priority_class:
         return _named(submission.workload_priority_class, known, of_pods=False)
+    by_kueue = bool(submission.queue) or not submission.volcano_queue
+    for candidate in known:
+        if by_kueue and not candidate.of_pods and candidate.name == _DEFAULT_CLASS:
+            return ResolvedPriority(value=candidate.value, class_name=candidate.name)
     if submission.priority_class:
         return _named(submission.priority_class, known, of_pods=True)
-    for candidate in known:
-        if not candidate.of_pods and candidate.name == DEFAULT_WORKLOAD_PRIORITY_CLASS:
-            return ResolvedPriority(value=candidate.value, class_name=candidate.name)
     for candidate in sorted(known, key=lambda found: (found.value, found.name)):
         if candidate.of_pods and candidate.is_default:
             return ResolvedPriority(value=candidate.value, class_name=candidate.name)

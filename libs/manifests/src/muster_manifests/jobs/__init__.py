@@ -1,0 +1,1 @@
+"""Kinds of jobs, one module a family: each gives one submission."""

@@ -1,0 +1,1 @@
+"""Volcano's own kinds: Queue, PodGroup, Job and HyperNode."""

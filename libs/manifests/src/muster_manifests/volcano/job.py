@@ -1,0 +1,143 @@
+"""Volcano's Job: tasks that start together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+
+from muster_domain.workload import RestartPolicy
+from muster_manifests.gang import with_min_member
+from muster_manifests.jobs.job_metadata import JobSpec, make_submission
+from muster_manifests.manifest import Manifest
+from muster_manifests.metadata import check_name
+from muster_manifests.pods import PodTemplate, read_pod_template
+from muster_manifests.reader import ObjectReader
+from muster_manifests.submission import JobSubmission
+from muster_manifests.volcano.policies import check_policies
+from muster_manifests.volcano.topology import read_network_topology
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Task:
+    name: str
+    replicas: int
+    min_available: int
+    template: PodTemplate
+    depends_on: tuple[str, ...]
+
+
+def read_volcano_job(manifest: Manifest) -> JobSubmission:
+    """Read a Job: each task is a pod set of one gang.
+
+    `minAvailable` below the number of pods lets the gang start smaller (see `with_min_member`).
+    """
+    spec = manifest.body.object("spec")
+    spec.accept("schedulerName", "ttlSecondsAfterFinished", "runningEstimate")
+    spec.not_acted_on("plugins", "volumes", "maxRetry", "minSuccess")
+    check_policies(spec)
+    readers = spec.objects("tasks")
+    if not readers:
+        _refuse_without_tasks(spec)
+    tasks = [_read_task(reader, index) for index, reader in enumerate(readers)]
+    _check_names(readers, tasks)
+    _check_dependencies(readers, tasks)
+    submission = make_submission(
+        manifest,
+        tuple(task.template for task in tasks),
+        tuple(task.template.pod_set(task.name, task.replicas) for task in tasks),
+        JobSpec(
+            priority_class=spec.text("priorityClassName"),
+            volcano_queue=spec.text("queue"),
+            network_topology=read_network_topology(spec),
+        ),
+    )
+    return _with_minimum(submission, spec, tasks)
+
+
+def _refuse_without_tasks(spec: ObjectReader) -> None:
+    if "template" in spec:
+        spec.accept("template", "parallelism", "completions", "backoffLimit", "suspend")
+        spec.problem(
+            "tasks",
+            "missing; this is written like a batch Job",
+            "write apiVersion: batch/v1, or tasks: [{name: worker, replicas: 1, template: ...}]",
+        )
+    else:
+        spec.problem(
+            "tasks", "missing", "write tasks: [{name: worker, replicas: 1, template: ...}]"
+        )
+
+
+def _read_task(reader: ObjectReader, index: int) -> _Task:
+    reader.not_acted_on("partitionPolicy", "topologyPolicy", "maxRetry")
+    check_policies(reader)
+    replicas = reader.integer("replicas", 1, low=0)
+    min_available = reader.integer("minAvailable", replicas, low=0)
+    if min_available > replicas:
+        reader.rule(
+            "minAvailable", f"more than the {replicas} replicas", "lower it or raise replicas"
+        )
+    depends_on = reader.object("dependsOn")
+    depends_on.accept("iteration")
+    reader.not_acted_on("dependsOn", why="not acted upon: all tasks start together")
+    return _Task(
+        name=reader.text("name", f"default{index}"),
+        replicas=replicas,
+        min_available=min_available,
+        template=read_pod_template(reader.object("template"), RestartPolicy.NEVER),
+        depends_on=depends_on.texts("name"),
+    )
+
+
+def _check_names(readers: Sequence[ObjectReader], tasks: Sequence[_Task]) -> None:
+    seen: set[str] = set()
+    for reader, task in zip(readers, tasks, strict=True):
+        check_name(reader, "name", task.name)
+        if task.name in seen:
+            reader.problem("name", f"a second task {task.name!r}", "give each task its own name")
+        seen.add(task.name)
+
+
+def _check_dependencies(readers: Sequence[ObjectReader], tasks: Sequence[_Task]) -> None:
+    names = {task.name for task in tasks}
+    for reader, task in zip(readers, tasks, strict=True):
+        unknown = [name for name in task.depends_on if name not in names]
+        if unknown:
+            reader.rule("dependsOn", f"no task is named {unknown[0]!r}", "name a task of this job")
+    try:
+        TopologicalSorter({task.name: task.depends_on for task in tasks}).prepare()
+    except CycleError:
+        readers[0].rule("dependsOn", "the tasks wait for each other", "break the circle")
+
+
+def _with_minimum(
+    submission: JobSubmission, spec: ObjectReader, tasks: Sequence[_Task]
+) -> JobSubmission:
+    total = sum(task.replicas for task in tasks)
+    by_task = {task.name: task.min_available for task in tasks}
+    minimum = spec.integer("minAvailable", sum(by_task.values()), low=0)
+    if minimum > total:
+        spec.rule(
+            "minAvailable",
+            f"{minimum} is more than the {total} replicas of all tasks",
+            "lower it or raise replicas",
+        )
+    if len(tasks) == 1:
+        result = with_min_member(submission, minimum)
+    elif sum(by_task.values()) < total:
+        result = with_min_member(submission, minimum, _raised(tasks, minimum))
+    else:
+        result = with_min_member(submission, minimum)
+    for finding in result.findings:
+        spec.warn("minAvailable", finding.problem, finding.fix)
+    return result.submission
+
+
+def _raised(tasks: Sequence[_Task], minimum: int) -> dict[str, int]:
+    """Return each task's minimum, the first tasks' raised until together they reach `minimum`."""
+    lacking = minimum - sum(task.min_available for task in tasks)
+    minima: dict[str, int] = {}
+    for task in tasks:
+        more = max(0, min(lacking, task.replicas - task.min_available))
+        minima[task.name] = task.min_available + more
+        lacking -= more
+    return minima
