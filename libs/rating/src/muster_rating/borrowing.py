@@ -1,0 +1,152 @@
+"""What queues held above their own quota, and from whom they had it.
+
+Borrowed is not a property of a workload: it is the part of a queue's usage above its nominal quota
+at each moment, found by a sweep over the moments at which anything changes. Of the members, those
+that would be asked first to give back hold the borrowed part. Lenders share what is borrowed in a
+tree in proportion to what each could lend and did not use.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from muster_domain.money import split
+from muster_rating.catalogs import QueueQuota
+from muster_rating.holdings import Holding
+from muster_rating.windows import Window
+
+COHORT = "__cohort__"
+"""Who lends what no queue's own unused quota explains: quota of the cohort itself."""
+
+
+@dataclass(slots=True)
+class Loans:
+    """Milli-unit-milliseconds of one pair: borrowed by attempt, lent by queue."""
+
+    borrowed: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    lent: dict[str, int] = field(default_factory=dict[str, int])
+
+
+Steps = list[tuple[int, int]]
+"""(from_ms, milli-units) in order of time: a quantity over time."""
+
+
+def loans(holdings: Iterable[Holding], quotas: Mapping[str, QueueQuota], window: Window) -> Loans:
+    """What was borrowed and lent of one pair in a window in which quotas do not change.
+
+    A queue that stands alone, or that nobody declares, borrows nothing.
+    """
+    result = Loans()
+    steps_by_tree: dict[str, dict[str, Steps]] = {}
+    by_queue = _by_queue(holdings, window)
+    for queue in sorted(quotas):
+        quota = quotas[queue]
+        if not quota.tree:
+            continue
+        steps = _sweep_queue(by_queue.get(queue, []), quota.nominal_milli, window, result.borrowed)
+        steps_by_tree.setdefault(quota.tree, {})[queue] = steps
+    for tree in sorted(steps_by_tree):
+        _sweep_tree(steps_by_tree[tree], quotas, window, result.lent)
+    return result
+
+
+def _by_queue(holdings: Iterable[Holding], window: Window) -> dict[str, list[Holding]]:
+    found: dict[str, list[Holding]] = {}
+    for holding in holdings:
+        opening = holding.attempt.opening
+        if opening is not None and holding.held(window):
+            found.setdefault(opening.owner.cluster_queue, []).append(holding)
+    return found
+
+
+def _sweep_queue(
+    holdings: Sequence[Holding],
+    nominal_milli: int,
+    window: Window,
+    borrowed: dict[tuple[str, int], int],
+) -> Steps:
+    turns: list[tuple[int, bool, Holding]] = []
+    for holding in holdings:
+        part = window.clip(holding.held_ms or 0, holding.end_ms)
+        turns += [(part.start_ms, True, holding), (part.end_ms, False, holding)]
+    turns.sort(key=lambda turn: turn[0])
+    steps: Steps = [(window.start_ms, 0)]
+    used = 0
+    running: list[Holding] = []
+    at_ms = window.start_ms
+    for until_ms, group in groupby(turns, key=lambda turn: turn[0]):
+        _attribute(running, used - nominal_milli, until_ms - at_ms, borrowed)
+        for _, begins, holding in group:
+            used += holding.quantity_milli if begins else -holding.quantity_milli
+            if begins:
+                insort(running, holding, key=_yields_before)
+            else:
+                del running[bisect_left(running, holding.yields_before, key=_yields_before)]
+        steps.append((until_ms, used))
+        at_ms = until_ms
+    return steps
+
+
+def _yields_before(holding: Holding) -> tuple[int, int, str, int]:
+    return holding.yields_before
+
+
+def _attribute(
+    running: Sequence[Holding],
+    above_milli: int,
+    length_ms: int,
+    borrowed: dict[tuple[str, int], int],
+) -> None:
+    if length_ms <= 0:
+        return
+    for holding in running:
+        if above_milli <= 0:
+            return
+        part = min(above_milli, holding.quantity_milli)
+        key = holding.attempt.key
+        borrowed[key] = borrowed.get(key, 0) + part * length_ms
+        above_milli -= part
+
+
+def _sweep_tree(
+    steps_by_queue: Mapping[str, Steps],
+    quotas: Mapping[str, QueueQuota],
+    window: Window,
+    lent: dict[str, int],
+) -> None:
+    queues = sorted(steps_by_queue)
+    turns = sorted(
+        (at_ms, queue, used) for queue in queues for at_ms, used in steps_by_queue[queue]
+    )
+    above = dict.fromkeys(queues, 0)
+    unused = {queue: _lendable(quotas[queue], 0) for queue in queues}
+    at_ms = window.start_ms
+    for until_ms, group in groupby(turns, key=lambda turn: turn[0]):
+        _lend(above, unused, until_ms - at_ms, lent)
+        for _, queue, used in group:
+            above[queue] = max(0, used - quotas[queue].nominal_milli)
+            unused[queue] = _lendable(quotas[queue], used)
+        at_ms = until_ms
+    _lend(above, unused, window.end_ms - at_ms, lent)
+
+
+def _lendable(quota: QueueQuota, used_milli: int) -> int:
+    unused = max(0, quota.nominal_milli - used_milli)
+    limit = quota.lending_limit_milli
+    return unused if limit is None else min(limit, unused)
+
+
+def _lend(
+    above: Mapping[str, int], unused: Mapping[str, int], length_ms: int, lent: dict[str, int]
+) -> None:
+    total = sum(above.values())
+    if total == 0 or length_ms <= 0:
+        return
+    from_queues = min(total, sum(unused.values()))
+    queues = [queue for queue in unused if unused[queue]]
+    parts = split(from_queues * length_ms, [unused[queue] for queue in queues])
+    for queue, part in zip(queues, parts, strict=True):
+        lent[queue] = lent.get(queue, 0) + part
+    if total > from_queues:
+        lent[COHORT] = lent.get(COHORT, 0) + (total - from_queues) * length_ms

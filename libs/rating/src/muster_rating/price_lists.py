@@ -1,0 +1,139 @@
+"""Reading a price list as people write it.
+
+    currency: EUR
+    flavors:
+      h100:
+        nvidia.com/gpu: {hourly: "1.40"}
+        memory: {hourly: "0.003", per: 1Gi}
+      a100:
+        nvidia.com/gpu:
+          - {monthly: "730.00", hours_per_month: 730}
+          - {hourly: "1.10", effective_from: 2026-07-01T00:00:00Z}
+
+A price always says its unit. Every scalar is taken as text, so an amount is exactly what was
+written; an amount that has become a binary fraction on the way is refused.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from fractions import Fraction
+from typing import cast
+
+from muster_domain.errors import InvalidValue
+from muster_domain.money import parse_amount, parse_currency
+from muster_domain.quantity import parse_quantity_milli
+from muster_rating.prices import ALWAYS_MS, Price, PriceBook
+
+_BYTES = ("memory", "ephemeral-storage")
+_FIELDS = {"hourly", "monthly", "hours_per_month", "per", "effective_from"}
+
+
+def read_price_list(document: object, *, default_currency: str) -> PriceBook:
+    """A price book from plain data (mappings, lists, text, integers).
+
+    Raises `InvalidValue` naming the field.
+    """
+    top = _mapping(document, "prices")
+    _known(top, {"currency", "flavors"}, "")
+    currency = parse_currency(_text(top.get("currency", default_currency), "currency"))
+    flavors = _mapping(top.get("flavors", {}), "flavors")
+    prices: list[Price] = []
+    for flavor, of_flavor in flavors.items():
+        for resource, written in _mapping(of_flavor, f"flavors.{flavor}").items():
+            prices += _read_resource(flavor, resource, written)
+    return PriceBook(currency, tuple(prices))
+
+
+def _read_resource(flavor: str, resource: str, written: object) -> Iterator[Price]:
+    place = f"flavors.{flavor}.{resource}"
+    if isinstance(written, Sequence) and not isinstance(written, str):
+        for number, entry in enumerate(cast("Sequence[object]", written)):
+            yield _read_price(flavor, resource, entry, f"{place}[{number}]")
+    else:
+        yield _read_price(flavor, resource, written, place)
+
+
+def _read_price(flavor: str, resource: str, written: object, place: str) -> Price:
+    fields = _mapping(written, place)
+    _known(fields, _FIELDS, f"{place}.")
+    hourly, text = _hourly(fields, place)
+    if resource in _BYTES and "per" not in fields:
+        raise InvalidValue(
+            f"the price of {resource} does not say for how much",
+            field=f"{place}.per",
+            fix="write per: 1Gi",
+        )
+    per = _text(fields.get("per", "1"), f"{place}.per")
+    per_milli = parse_quantity_milli(per)
+    if per_milli <= 0:
+        raise InvalidValue(f"{per!r} is no amount to have a price", field=f"{place}.per")
+    return Price(
+        flavor=flavor,
+        resource=resource,
+        hourly=hourly,
+        per_milli=per_milli,
+        per=per,
+        written=text,
+        effective_from_ms=_effective(fields.get("effective_from"), f"{place}.effective_from"),
+    )
+
+
+def _hourly(fields: Mapping[str, object], place: str) -> tuple[Fraction, str]:
+    if ("hourly" in fields) == ("monthly" in fields):
+        raise InvalidValue(
+            "a price is either hourly or monthly", field=place, fix='write hourly: "1.40"'
+        )
+    if "hourly" in fields:
+        text = _text(fields["hourly"], f"{place}.hourly")
+        return parse_amount(text, field=f"{place}.hourly"), f"{text} per hour"
+    if "hours_per_month" not in fields:
+        raise InvalidValue(
+            "a monthly price does not say how long its month is",
+            field=f"{place}.hours_per_month",
+            fix="write hours_per_month: 730",
+        )
+    text = _text(fields["monthly"], f"{place}.monthly")
+    hours = _text(fields["hours_per_month"], f"{place}.hours_per_month")
+    if not hours.isdecimal() or int(hours) == 0:
+        raise InvalidValue(f"{hours!r} is no number of hours", field=f"{place}.hours_per_month")
+    amount = parse_amount(text, field=f"{place}.monthly")
+    return amount / int(hours), f"{text} per month of {hours} hours"
+
+
+def _effective(value: object, place: str) -> int:
+    if value is None:
+        return ALWAYS_MS
+    text = _text(value, place)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidValue(f"{text!r} is not a time", field=place) from error
+    if moment.tzinfo is None:
+        raise InvalidValue(
+            f"{text!r} does not say its zone", field=place, fix="add Z or +02:00 at the end"
+        )
+    epoch = datetime.fromisoformat("1970-01-01T00:00:00Z")
+    since = moment - epoch
+    return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
+
+
+def _mapping(value: object, place: str) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise InvalidValue(f"{value!r} is not a mapping", field=place)
+    return {str(name): entry for name, entry in cast("Mapping[object, object]", value).items()}
+
+
+def _text(value: object, place: str) -> str:
+    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+        return str(value)
+    raise InvalidValue(f"{value!r} is not text", field=place, fix="put it in quotes")
+
+
+def _known(fields: Mapping[str, object], known: set[str], place: str) -> None:
+    for name in fields:
+        if name not in known:
+            raise InvalidValue(
+                f"there is no field {name!r}",
+                field=f"{place}{name}",
+                fix=f"use {', '.join(sorted(known))}",
+            )

@@ -1,0 +1,111 @@
+"""What a resource of a flavor costs, by time.
+
+A price is an exact fraction of a currency for a quantity and an hour. It holds from its effective
+time until the next one; a price given by the month states how many hours it takes a month to have.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+
+from muster_domain.errors import InvalidValue
+from muster_domain.money import MICROS
+from muster_rating.windows import Window
+
+HOUR_MS = 3_600_000
+ALWAYS_MS = -(2**62)
+"""The effective time of a price that holds from the beginning."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """`hourly` in units of the currency, for `per_milli` milli-units of the resource and an hour.
+
+    `per` and `written` are how people gave them.
+    """
+
+    flavor: str
+    resource: str
+    hourly: Fraction
+    per_milli: int = 1000
+    per: str = "1"
+    written: str = ""
+    effective_from_ms: int = ALWAYS_MS
+
+    @property
+    def micros_per_unit(self) -> Fraction:
+        """Micro-units of the currency for one milli-unit and one millisecond."""
+        return self.hourly * MICROS / (self.per_milli * HOUR_MS)
+
+
+@dataclass(frozen=True, slots=True)
+class RatedWindow:
+    """A window in which one price holds; None where there is none."""
+
+    window: Window
+    price: Price | None
+
+
+@dataclass(frozen=True)
+class PriceBook:
+    """All prices in one currency. Raises `InvalidValue` where two begin at the same time."""
+
+    currency: str
+    prices: tuple[Price, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        for of_pair in self._by_pair.values():
+            starts = [price.effective_from_ms for price in of_pair]
+            if len(set(starts)) < len(starts):
+                first = of_pair[0]
+                raise InvalidValue(
+                    f"two prices of {first.resource} in {first.flavor} begin at the same time",
+                    field=f"flavors.{first.flavor}.{first.resource}",
+                    fix="give each its own effective_from",
+                )
+
+    def windows(self, flavor: str, resource: str, window: Window) -> tuple[RatedWindow, ...]:
+        """The window cut where the price changes, without gaps, in order.
+
+        A resource that the flavor's prices do not name is included in them and costs nothing.
+        """
+        prices = self._by_pair.get((flavor, resource))
+        if prices is None:
+            included = Price(
+                flavor=flavor, resource=resource, hourly=Fraction(0), written="included"
+            )
+            return (RatedWindow(window, included if flavor in self._flavors else None),)
+        starts = [price.effective_from_ms for price in prices]
+        rated: list[RatedWindow] = []
+        at_ms = window.start_ms
+        while at_ms < window.end_ms:
+            index = bisect_right(starts, at_ms)
+            until_ms = min(window.end_ms, starts[index] if index < len(starts) else window.end_ms)
+            price = prices[index - 1] if index else None
+            rated.append(RatedWindow(Window(at_ms, until_ms), price))
+            at_ms = until_ms
+        return tuple(rated)
+
+    def at(self, flavor: str, resource: str, at_ms: int) -> Price | None:
+        """The price that holds at a moment."""
+        return self.windows(flavor, resource, Window(at_ms, at_ms + 1))[0].price
+
+    @cached_property
+    def _by_pair(self) -> dict[tuple[str, str], tuple[Price, ...]]:
+        return {
+            pair: tuple(sorted(prices, key=lambda price: price.effective_from_ms))
+            for pair, prices in _grouped(self.prices).items()
+        }
+
+    @cached_property
+    def _flavors(self) -> frozenset[str]:
+        return frozenset(price.flavor for price in self.prices)
+
+
+def _grouped(prices: Iterable[Price]) -> dict[tuple[str, str], list[Price]]:
+    groups: dict[tuple[str, str], list[Price]] = {}
+    for price in sorted(prices, key=lambda price: (price.flavor, price.resource)):
+        groups.setdefault((price.flavor, price.resource), []).append(price)
+    return groups
