@@ -76,6 +76,15 @@ class UnplaceableReason(StrEnum):
     UNSUPPORTED_TOPOLOGY = "UnsupportedTopologyRequest"
 
 
+class RefusalReason(StrEnum):
+    """Why a job was not taken at the door, before anybody looked for quota."""
+
+    INVALID_MANIFEST = "InvalidManifest"
+    NO_QUEUE = "NoQueue"
+    WRONG_NAMESPACE = "WrongNamespace"
+    NAME_IN_USE = "NameInUse"
+
+
 class Outcome(StrEnum):
     """How a workload ended. Exactly one, for ever."""
 

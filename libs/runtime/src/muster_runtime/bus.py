@@ -153,20 +153,6 @@ class Bus:
         subscription = await self.client.subscribe(subject, cb=on_question)
         return subscription.unsubscribe
 
-    async def listen(
-        self, subject: str, heard: Callable[[str, bytes], None]
-    ) -> Callable[[], Awaitable[None]]:
-        """Hear what is said on a subject without a stream, until the returned function is called.
-
-        `heard` gets the subject and the body, and must not wait.
-        """
-
-        async def on_message(message: "Msg") -> None:
-            heard(message.subject, message.data)
-
-        subscription = await self.client.subscribe(subject, cb=on_message)
-        return subscription.unsubscribe
-
     async def sample(self, subject: str, body: bytes) -> None:
         """Say something that may be lost: nothing is kept for a bus that is away."""
         if not self.client.is_connected:
@@ -192,6 +178,20 @@ class Bus:
         except (NatsError, OSError, TimeoutError) as error:
             raise Transient(f"cannot look at {stream}: {error}") from error
         return found.state.last_seq
+
+    async def listen(
+        self, subject: str, take: Callable[[bytes], None]
+    ) -> Callable[[], Awaitable[None]]:
+        """Pass every sample on a telemetry subject to `take`, which must not wait.
+
+        Until the returned function is called or the connection closes.
+        """
+
+        async def on_sample(message: "Msg") -> None:
+            take(message.data)
+
+        subscription = await self.client.subscribe(subject, cb=on_sample)
+        return subscription.unsubscribe
 
     async def wait_connected(self) -> None:
         """Return once the connection is up."""
