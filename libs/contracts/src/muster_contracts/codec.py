@@ -1,5 +1,6 @@
 """Bytes to frozen values and back, for every message there is."""
 
+import json
 import re
 from functools import cache
 from typing import TypeVar, get_args
@@ -56,3 +57,8 @@ def decode_event(name: str, body: bytes) -> events.Event:
     if kind is None:
         raise InvalidValue(f"there is no event {name!r}", field="subject")
     return decode(kind, body)
+
+
+def decode_object(kind: type[T], value: object) -> T:
+    """Read one value from parsed JSON. Raises `InvalidValue` like `decode`."""
+    return decode(kind, json.dumps(value).encode())

@@ -10,7 +10,7 @@ from typing import Any
 
 from muster_domain.conditions import Explanation, Outcome, PreemptionReason
 from muster_domain.nodes import Node, NodeCondition, Placement
-from muster_domain.states import Admitted, Evicting, Finished, Pending, Reserved
+from muster_domain.states import Admission, Admitted, Evicting, Finished, Pending, Reserved
 from muster_domain.workload import Workload
 
 JsonObject = Mapping[str, Any]
@@ -146,11 +146,16 @@ class WorkloadFinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionRequested:
-    """admission: it could start if somebody gave back; preemption is to name victims."""
+    """admission: it could start if somebody gave back; preemption is to name victims.
+
+    `admission` holds the flavors that were chosen, `need` the (flavor, resource) pairs that lack
+    room. The answer repeats both.
+    """
 
     workload_id: str
     version: int
-    message: str = ""
+    admission: Admission
+    need: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +173,8 @@ class VictimsProposed:
 
     workload_id: str
     version: int
+    admission: Admission
+    need: tuple[tuple[str, str], ...]
     victims: tuple[Victim, ...]
 
 
@@ -297,11 +304,13 @@ class DrainRequested:
     by: str = ""
 
 
+Request = WorkloadSubmitted | CancelRequested | FinishReported | LeaseRenewed
+GangFact = GangPlaced | GangUnplaceable | GangStarted | GangFinished | GangLost | GangReleased
+PreemptionFact = VictimsProposed | VictimsNotFound
 WorkloadFact = (
-    WorkloadSubmitted
-    | CancelRequested
-    | FinishReported
-    | LeaseRenewed
+    Request
+    | GangFact
+    | PreemptionFact
     | WorkloadQueued
     | QuotaReserved
     | WorkloadAdmitted
@@ -310,14 +319,6 @@ WorkloadFact = (
     | WorkloadRequeued
     | WorkloadFinished
     | PreemptionRequested
-    | VictimsProposed
-    | VictimsNotFound
-    | GangPlaced
-    | GangUnplaceable
-    | GangStarted
-    | GangFinished
-    | GangLost
-    | GangReleased
     | CapacityChanged
 )
 NodeFact = NodeRegistered | NodeConditionChanged | PodStarted | PodFinished

@@ -219,6 +219,11 @@ def event_namespace(subject: str) -> str:
     return untoken(subject.split(".", 7)[6])
 
 
+def event_workload(subject: str) -> str:
+    """The workload id in a workload event's subject."""
+    return untoken(subject.split(".", 8)[7])
+
+
 def event_name(subject: str) -> str:
     """The event's name in any `muster.evt` subject."""
     return subject.split(".", 5)[4]

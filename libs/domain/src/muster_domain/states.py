@@ -52,7 +52,10 @@ class Admission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """Waiting for quota. `requeue_at_ms` holds it back until then; `queued_at_ms` orders it."""
+    """Waiting for quota. `requeue_at_ms` holds it back until then; `queued_at_ms` orders it.
+
+    `unseated` says that it had quota and placement found no seats.
+    """
 
     explanation: Explanation
     queued_at_ms: int
@@ -61,6 +64,7 @@ class Pending:
     requeue_at_ms: int | None = None
     last_eviction: EvictionReason | None = None
     past_execution_ms: int = 0
+    unseated: bool = False
     kind: Literal["pending"] = "pending"
 
 

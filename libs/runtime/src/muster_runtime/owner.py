@@ -6,12 +6,15 @@ committed, under the lease's fencing token.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 import structlog
 
 from muster_contracts.streams import EVENTS
+from muster_contracts.subjects import query
 from muster_domain.errors import Fenced, InvalidValue, Transient
 from muster_ledger.store import Commit, Committed, FencedOff, Image, StaleVersion, Store
 from muster_runtime.bus import Bus, DeadLetter
@@ -23,12 +26,24 @@ from muster_runtime.telemetry import Metrics, Tracing
 
 BATCH_MAX = 512
 IDLE_WAIT_S = 1.0
+RESTART_WAIT_S = 0.2
 IDLE_COMMIT_AFTER = 2000
 """Messages that changed nothing before the watermark alone is committed."""
 DEFECT_TRIES = 3
 """How often a message may break the machine before it is put aside."""
 
+BEAT_MAX_AGE_MS = 20_000
+
 _log = structlog.get_logger()
+
+M = TypeVar("M", bound=Machine)
+
+Reply = Callable[[M, dict[str, Any]], bytes]
+"""Answers a question from a machine's state; raises `MusterError` to refuse."""
+
+
+async def _nothing_to_wait_for(_machine: Machine) -> None:
+    return
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,17 +60,22 @@ class Progress:
 
 
 @dataclass(slots=True, kw_only=True)
-class Owner:
-    """Owns shards of one service, each with a machine of its own."""
+class Owner(Generic[M]):
+    """Owns shards of one service, each with a machine of its own.
+
+    `prepare` runs before every decision and may wait (for declared objects, say). `answers` are
+    given for each shard as long as it is owned, on the query subject of the shard.
+    """
 
     bus: Bus
     store: Store
-    build: Callable[[Image], Machine]
+    build: Callable[[Image], M]
     metrics: Metrics
     tracing: Tracing
-    before_decision: Callable[[Machine], "asyncio.Future[None] | None"] = lambda _machine: None
+    prepare: Callable[[M], Awaitable[None]] = _nothing_to_wait_for
+    answers: Mapping[str, Reply[M]] = field(default_factory=dict[str, Reply[M]])
     progress: dict[str, Progress] = field(default_factory=dict[str, Progress])
-    machines: dict[str, Machine] = field(default_factory=dict[str, Machine])
+    machines: dict[str, M] = field(default_factory=dict[str, M])
     _defects: Counter[int] = field(default_factory=Counter[int])
 
     async def own(self, shard: str, epoch: int) -> None:
@@ -66,10 +86,25 @@ class Owner:
                     await self._tenure(shard, epoch)
                 except* Transient as group:
                     _log.warning("shard restarts", shard=shard, error=str(group.exceptions[0]))
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(RESTART_WAIT_S)
         finally:
             self.progress.pop(shard, None)
             self.machines.pop(shard, None)
+
+    def trouble(self) -> str:
+        """Why some shard does not move; empty when all do."""
+        late = [
+            shard
+            for shard, progress in sorted(self.progress.items())
+            if progress.beat_ms and now_ms() - progress.beat_ms > BEAT_MAX_AGE_MS
+        ]
+        return f"no cycle for {BEAT_MAX_AGE_MS // 1000} s in {', '.join(late)}" if late else ""
+
+    def measure(self) -> None:
+        """Put the progress of all shards into the metrics."""
+        for shard, progress in self.progress.items():
+            self.metrics.log_pending.labels(shard).set(progress.pending)
+            self.metrics.outbox_pending.labels(shard).set(progress.unpublished)
 
     async def _tenure(self, shard: str, epoch: int) -> None:
         claimed = await self.store.claim(shard, epoch)
@@ -82,16 +117,22 @@ class Owner:
         self.progress[shard] = Progress(
             shard=shard, epoch=epoch, version=claimed.version, watermark=claimed.watermark
         )
-        try:
-            async with asyncio.TaskGroup() as group:
-                relaying = group.create_task(relay.run())
-                tenure = _Tenure(self, shard, machine, relay, reader)
-                try:
-                    await tenure.run()
-                finally:
-                    relaying.cancel()
-        finally:
-            await reader.close()
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(reader.close)
+            await self._answer(stack, shard, machine)
+            group = await stack.enter_async_context(asyncio.TaskGroup())
+            relaying = group.create_task(relay.run())
+            stack.callback(relaying.cancel)
+            await _Tenure(self, shard, machine, relay, reader).run()
+
+    async def _answer(self, stack: AsyncExitStack, shard: str, machine: M) -> None:
+        for name, reply in self.answers.items():
+
+            async def handler(question: dict[str, Any], reply: Reply[M] = reply) -> bytes:
+                return reply(machine, question)
+
+            subject = query(self.bus.service, name, shard)
+            stack.push_async_callback(await self.bus.answer(subject, handler))
 
     def counts_as_defect(self, received: Received) -> bool:
         """Whether a message has broken the machine so often that it is put aside."""
@@ -103,11 +144,11 @@ class Owner:
         return self._defects[received.sequence] >= DEFECT_TRIES
 
 
-class _Tenure:
+class _Tenure(Generic[M]):
     """One life of one machine, from a claim to the first thing that goes wrong."""
 
     def __init__(
-        self, owner: Owner, shard: str, machine: Machine, relay: Relay, reader: Reader
+        self, owner: Owner[M], shard: str, machine: M, relay: Relay, reader: Reader
     ) -> None:
         self._owner = owner
         self._machine = machine
@@ -122,9 +163,7 @@ class _Tenure:
         while True:
             batch = await self._reader.next_batch(BATCH_MAX, self._wait_s())
             await self._ingest(batch)
-            ready = self._owner.before_decision(self._machine)
-            if ready is not None:
-                await ready
+            await self._owner.prepare(self._machine)
             await self._commit(self._machine.decide(now_ms()), batch)
             self._progress.pending = self._reader.pending
             self._progress.unpublished = self._relay.waiting

@@ -1,9 +1,9 @@
 """What admission says: its events, and the public decision about a workload."""
 
-from muster_admission.record import Record
 from muster_contracts import codec, subjects
 from muster_contracts.events import WorkloadFact
 from muster_contracts.jobs import Decision, Seat, Verdict
+from muster_contracts.stored import Record
 from muster_contracts.subjects import Service
 from muster_domain.conditions import EvictionReason, Explanation, Outcome
 from muster_domain.states import Admitted, Evicting, Finished, Pending, Reserved
@@ -109,7 +109,9 @@ def seats_of(state: Admitted) -> tuple[Seat, ...]:
     )
 
 
-def _words(record: Record, explanation: Explanation | None) -> tuple[Verdict, str, str]:
+def _words(  # noqa: PLR0911 - one line a state
+    record: Record, explanation: Explanation | None
+) -> tuple[Verdict, str, str]:
     match record.state:
         case Pending(attempt=attempt, explanation=stored):
             why = explanation or stored

@@ -7,18 +7,20 @@ order that deciding looks at, the deadlines and the fields to store. Nothing els
 import heapq
 from collections import deque
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from muster_admission.announce import WorkloadAnnouncer, is_external
-from muster_admission.record import (
+from muster_admission.settings import AdmissionSettings
+from muster_contracts import codec
+from muster_contracts.stored import (
     TOMBSTONE_FIELD,
     WORKLOAD_FIELD,
     Record,
     Tombstone,
-    decode_record,
-    encode_record,
+    records_of,
+    tombstones_of,
 )
-from muster_admission.settings import AdmissionSettings
-from muster_contracts import codec
+from muster_domain.queues import StopPolicy
 from muster_domain.states import (
     Admitted,
     Evicting,
@@ -27,12 +29,17 @@ from muster_domain.states import (
     Reserved,
     WorkloadState,
 )
-from muster_ledger.model import Ledger, hold_id
+from muster_domain.workload import VolcanoQueueRef
+from muster_ledger.holds import Hold, HoldState, hold_id
+from muster_ledger.model import Ledger, Result
 from muster_ledger.store import Image
 from muster_scheduling.policy import Policy
 from muster_scheduling.snapshot.catalog import Configuration
+from muster_scheduling.snapshot.follow import follow
 from muster_scheduling.snapshot.view import AdmissionView
-from muster_scheduling.snapshot.workloads import hold, prepare
+
+if TYPE_CHECKING:
+    from muster_domain.conditions import Explanation
 
 WAITS_KEPT = 64
 
@@ -42,28 +49,51 @@ class Book:
 
     def __init__(self, image: Image, settings: AdmissionSettings, policy: Policy) -> None:
         self.settings = settings
-        self.policy = policy
         self.partition = image.shard
         self.announcer = WorkloadAnnouncer(image.shard, image.epoch, image.version + 1)
-        self.records: dict[str, Record] = {}
+        self.records: dict[str, Record] = records_of(image.fields)
         self.live_names: dict[str, str] = {}
-        self.tombstones: dict[str, Tombstone] = {}
+        self.tombstones: dict[str, Tombstone] = tombstones_of(image.fields)
         self.ledger = Ledger.from_fields(image.fields)
         self.view = AdmissionView(Configuration(), policy)
-        self.finished: deque[str] = deque()
+        self.unseated: dict[str, None] = {}
+        """Workloads that wait because no seats were found, in the order of being told so."""
+        self.stopped_doors: frozenset[str] = frozenset()
+        """LocalQueues that let nobody in, `namespace/name`."""
+        self.explanations: dict[str, Explanation] = {}
+        """What the last cycle said to those who wait; not stored."""
         self.waits_ms: dict[str, deque[int]] = {}
+        """The last waits from submission to quota, by ClusterQueue."""
+        self._finished: deque[str] = deque()
         self._deadlines: list[tuple[int, str]] = []
         self._puts: dict[str, bytes | None] = {}
-        self._restore(image)
+        self._resume()
 
-    def configure(self, configuration: Configuration) -> None:
-        """Take the declared objects; whoever waits is looked at again."""
+    def configure(self, configuration: Configuration, now_ms: int) -> None:
+        """Take the declared objects; whoever waits is looked at again.
+
+        Who came through a LocalQueue that is stopped does not stand in line while it is.
+        """
         self.view.configure(configuration)
+        stopped = frozenset(
+            door.key
+            for door in configuration.local_queues.values()
+            if door.stop_policy is not StopPolicy.NONE
+        )
+        changed, self.stopped_doors = self.stopped_doors ^ stopped, stopped
+        for record in list(self.records.values()) if changed else ():
+            if isinstance(record.state, Pending) and door_of(record) in changed:
+                if door_of(record) in stopped:
+                    self.view.remove_pending(record.workload.id)
+                else:
+                    follow(self.view, record.workload, None, record.state, now_ms)
 
     def create(self, record: Record, now_ms: int) -> None:
         """Take in a workload that nobody knew."""
         self.records[record.workload.id] = record
-        self._enter(record, now_ms)
+        follow(self.view, record.workload, None, record.state, now_ms)
+        self._hold_at_door(record)
+        self._note(record)
         self._store(record)
 
     def become(
@@ -77,39 +107,39 @@ class Book:
         self.records[record.workload.id] = after
         self._move_ledger(record, after, now_ms)
         if not in_view:
-            self._leave(record, after)
-            self._enter(after, now_ms)
-        else:
-            self._note(after, now_ms)
+            follow(self.view, record.workload, record.state, state, now_ms)
+            self._hold_at_door(after)
+        if isinstance(state, Reserved):
+            waits = self.waits_ms.setdefault(record.cluster_queue, deque(maxlen=WAITS_KEPT))
+            waits.append(max(0, now_ms - record.workload.created_at_ms))
+        self._note(after)
         self._store(after)
         return after
 
     def bury(self, workload_id: str, tombstone: Tombstone) -> None:
         """Remember an end that came before its beginning."""
-        self.tombstones[workload_id] = tombstone
-        self._puts[TOMBSTONE_FIELD + workload_id] = codec.encode(tombstone)
+        if workload_id not in self.tombstones:
+            self.tombstones[workload_id] = tombstone
+            self._puts[TOMBSTONE_FIELD + workload_id] = codec.encode(tombstone)
 
     def forget_old(self, now_ms: int) -> None:
-        """Let go of workloads that ended long ago."""
-        while self.finished:
-            record = self.records[self.finished[0]]
-            state = record.state
-            if not isinstance(state, Finished):
-                self.finished.popleft()
-                continue
-            old = now_ms - state.finished_at_ms > self.settings.retention_ms
-            if not old and len(self.finished) <= self.settings.retention_count:
-                break
-            self.finished.popleft()
-            del self.records[record.workload.id]
-            self._puts[WORKLOAD_FIELD + record.workload.id] = None
+        """Let go of what ended long ago."""
         before_ms = now_ms - self.settings.retention_ms
-        for workload_id, tombstone in list(self.tombstones.items()):
+        while self._finished:
+            state = self.records[self._finished[0]].state
+            too_many = len(self._finished) > self.settings.retention_count
+            if isinstance(state, Finished) and state.finished_at_ms >= before_ms and not too_many:
+                break
+            workload_id = self._finished.popleft()
+            del self.records[workload_id]
+            self._puts[WORKLOAD_FIELD + workload_id] = None
+        while self.tombstones:
+            workload_id, tombstone = next(iter(self.tombstones.items()))
             if tombstone.at_ms >= before_ms:
                 break
             del self.tombstones[workload_id]
             self._puts[TOMBSTONE_FIELD + workload_id] = None
-        self.ledger.prune(before_ms, self.settings.retention_count)
+        self.ledger.prune(before_ms=before_ms, keep_max=self.settings.retention_count)
 
     def due(self, now_ms: int) -> list[Record]:
         """Workloads whose deadline has come."""
@@ -117,13 +147,8 @@ class Book:
         while self._deadlines and self._deadlines[0][0] <= now_ms:
             at_ms, workload_id = heapq.heappop(self._deadlines)
             record = self.records.get(workload_id)
-            if record is None:
-                continue
-            deadline = self.deadline_ms(record)
-            if deadline == at_ms:
+            if record is not None and self.deadline_ms(record) == at_ms:
                 found.append(record)
-            elif deadline is not None and deadline <= now_ms:
-                heapq.heappush(self._deadlines, (deadline, workload_id))
         return found
 
     def next_deadline_ms(self) -> int | None:
@@ -142,6 +167,12 @@ class Book:
             case Evicting() | Finished():
                 return None
 
+    def take_changes(self) -> tuple[dict[str, bytes], tuple[str, ...]]:
+        """Fields to put and to delete since the last call."""
+        changes, self._puts = {**self._puts, **self.ledger.take_changes()}, {}
+        puts = {name: value for name, value in changes.items() if value is not None}
+        return puts, tuple(name for name, value in changes.items() if value is None)
+
     def _admitted_deadlines(self, record: Record, state: Admitted) -> list[int]:
         deadlines: list[int] = []
         if state.lease_until_ms is not None:
@@ -153,104 +184,68 @@ class Book:
             deadlines.append(state.admitted_at_ms + max(0, limit - state.past_execution_ms))
         return deadlines
 
-    def take_changes(self) -> tuple[dict[str, bytes], tuple[str, ...]]:
-        """Fields to put and to delete since the last call."""
-        changes, self._puts = {**self._puts, **self.ledger.take_changes()}, {}
-        puts = {name: value for name, value in changes.items() if value is not None}
-        return puts, tuple(name for name, value in changes.items() if value is None)
-
-    def _restore(self, image: Image) -> None:
-        for name, stored in image.fields.items():
-            if name.startswith(WORKLOAD_FIELD):
-                record = decode_record(stored)
-                self.records[record.workload.id] = record
-            elif name.startswith(TOMBSTONE_FIELD):
-                workload_id = name.removeprefix(TOMBSTONE_FIELD)
-                self.tombstones[workload_id] = codec.decode(Tombstone, stored)
+    def _resume(self) -> None:
         ended: list[tuple[int, str]] = []
-        for record in sorted(self.records.values(), key=lambda record: record.workload.id):
+        for record in self.records.values():
+            follow(self.view, record.workload, None, record.state, 0)
             if isinstance(record.state, Finished):
                 ended.append((record.state.finished_at_ms, record.workload.id))
             else:
-                self._enter(record, 0)
-        self.finished.extend(workload_id for _, workload_id in sorted(ended))
-        self.tombstones = dict(sorted(self.tombstones.items(), key=lambda item: item[1].at_ms))
+                self._note(record)
+        self._finished.extend(workload_id for _, workload_id in sorted(ended))
+
+    def _hold_at_door(self, record: Record) -> None:
+        if isinstance(record.state, Pending) and door_of(record) in self.stopped_doors:
+            self.view.remove_pending(record.workload.id)
 
     def _store(self, record: Record) -> None:
-        self._puts[WORKLOAD_FIELD + record.workload.id] = encode_record(record)
+        self._puts[WORKLOAD_FIELD + record.workload.id] = codec.encode(record)
 
-    def _leave(self, before: Record, after: Record) -> None:
-        workload_id = before.workload.id
-        match before.state, after.state:
-            case (Reserved() | Admitted()), Evicting():
-                self.view.mark_evicting(workload_id)
-            case (Reserved() | Admitted() | Evicting()), (Pending() | Finished()):
-                self.view.release(workload_id)
-            case Pending(), _:
-                self.view.remove_pending(workload_id)
-            case _:
-                pass
-
-    def _enter(self, record: Record, now_ms: int) -> None:
-        workload = record.workload
-        match record.state:
-            case Pending() as state:
-                waiting = prepare(workload, self.policy, queued_at_ms=state.queued_at_ms)
-                waiting.requeue_at_ms = state.requeue_at_ms
-                waiting.attempt = state.attempt
-                self.view.add_pending(waiting, now_ms)
-            case (Reserved() | Admitted() | Evicting()) as state:
-                if workload.id not in self.view.holders:
-                    reserved_at_ms = (
-                        state.since_ms if isinstance(state, Evicting) else state.reserved_at_ms
-                    )
-                    self.view.charge(
-                        hold(
-                            workload,
-                            state.admission,
-                            self.policy,
-                            reserved_at_ms=reserved_at_ms,
-                            attempt=state.attempt,
-                            queued_at_ms=state.queued_at_ms,
-                            evicting=isinstance(state, Evicting),
-                        )
-                    )
-            case Finished():
-                pass
-        self._note(record, now_ms)
-
-    def _note(self, record: Record, now_ms: int) -> None:
+    def _note(self, record: Record) -> None:
         workload = record.workload
         if isinstance(record.state, Finished):
-            self.finished.append(workload.id)
+            self._finished.append(workload.id)
             if self.live_names.get(workload.key) == workload.id:
                 del self.live_names[workload.key]
         else:
             self.live_names[workload.key] = workload.id
-        if isinstance(record.state, Reserved):
-            waits = self.waits_ms.setdefault(record.cluster_queue, deque(maxlen=WAITS_KEPT))
-            waits.append(max(0, now_ms - workload.created_at_ms))
+        if isinstance(record.state, Pending) and record.state.unseated:
+            self.unseated[workload.id] = None
+        else:
+            self.unseated.pop(workload.id, None)
+        if not isinstance(record.state, Pending):
+            self.explanations.pop(workload.id, None)
         deadline = self.deadline_ms(record)
         if deadline is not None:
             heapq.heappush(self._deadlines, (deadline, workload.id))
 
     def _move_ledger(self, before: Record, after: Record, now_ms: int) -> None:
-        old, new = before.state, after.state
-        match old, new:
-            case _, Reserved():
-                self.ledger.reserve(
-                    hold_id(after.workload.id, new.attempt),
-                    new.admission.cluster_queue,
-                    new.admission.usage,
-                    None,
-                )
-            case Reserved(), Admitted():
-                self.ledger.post(hold_id(after.workload.id, old.attempt))
-            case (Reserved() | Evicting() | Admitted()), (Pending() | Finished()):
-                identity = hold_id(after.workload.id, old.attempt)
-                if self.ledger.is_posted(identity):
-                    self.ledger.release(identity, now_ms)
-                else:
-                    self.ledger.void(identity, now_ms)
+        match before.state, after.state:
+            case Pending(), Reserved(admission=admission, attempt=attempt):
+                identity = hold_id(after.workload.id, attempt)
+                queue = admission.cluster_queue
+                _expect(self.ledger.reserve(identity, queue, admission.usage, None))
+            case Reserved(attempt=attempt), Admitted():
+                _expect(self.ledger.post(hold_id(after.workload.id, attempt)))
+            case (Reserved() | Evicting() | Admitted()) as held, (Pending() | Finished()):
+                identity = hold_id(after.workload.id, held.attempt)
+                hold = self.ledger.get(identity)
+                posted = isinstance(hold, Hold) and hold.state is HoldState.POSTED
+                end = self.ledger.release if posted else self.ledger.void
+                _expect(end(identity, now_ms))
             case _:
                 pass
+
+
+def door_of(record: Record) -> str:
+    """The LocalQueue that the workload came through, `namespace/name`; else empty."""
+    workload = record.workload
+    if isinstance(workload.queue, VolcanoQueueRef):
+        return ""
+    return f"{workload.namespace}/{workload.queue.name}"
+
+
+def _expect(result: Result) -> None:
+    """States and ledger move together, so a refusal of the ledger is a defect."""
+    if not result.changed:
+        raise AssertionError(f"the ledger answered {result}")

@@ -1,8 +1,8 @@
 """The two ways down: out of quota and seats, and out for ever."""
 
 from muster_admission.book import Book
-from muster_admission.record import Record
 from muster_contracts import events
+from muster_contracts.stored import Record
 from muster_domain.conditions import (
     DeactivationCause,
     EvictionReason,
@@ -13,7 +13,7 @@ from muster_domain.conditions import (
 from muster_domain.states import Admitted, End, Evicting, Finished, Requeue, Reserved
 
 
-def finish(
+def finish(  # noqa: PLR0913 - an end and all that is said about it
     book: Book,
     record: Record,
     outcome: Outcome,
@@ -21,8 +21,12 @@ def finish(
     now_ms: int,
     *,
     explanation: Explanation | None = None,
+    public: bool = True,
 ) -> Record:
-    """The workload has ended, once and for ever; what it held comes back now."""
+    """The workload has ended, once and for ever; what it held comes back now.
+
+    Not `public` where the last decision under its name belongs to another workload.
+    """
     state = Finished(
         outcome=outcome,
         finished_at_ms=now_ms,
@@ -35,11 +39,12 @@ def finish(
         workload_id=after.workload.id, version=book.announcer.version, state=state
     )
     book.announcer.event(after, finished, now_ms)
-    book.announcer.decision(after, explanation, now_ms)
+    if public:
+        book.announcer.decision(after, explanation, now_ms)
     return after
 
 
-def evict(
+def evict(  # noqa: PLR0913 - an eviction and all that is said about it
     book: Book,
     record: Record,
     reason: EvictionReason | Outcome,

@@ -1,12 +1,13 @@
-"""What each fact of the log does to the book. Every rule is idempotent by (workload id, attempt)."""
+"""What each fact of the log does to the book. Idempotent by workload id and attempt."""
 
 from dataclasses import replace
 from typing import assert_never
 
 from muster_admission.book import Book
 from muster_admission.ending import evict, finish
-from muster_admission.record import Record, Tombstone
+from muster_admission.settings import NeverFits
 from muster_contracts import events
+from muster_contracts.stored import Record, Tombstone
 from muster_domain.conditions import (
     EvictionReason,
     Explanation,
@@ -24,8 +25,11 @@ from muster_domain.states import (
 )
 from muster_domain.workload import External
 from muster_scheduling.admission import max_possible
+from muster_scheduling.snapshot.workloads import prepare
 
-JustArrived = list[str]
+_NOT_LOOKED_AT = Explanation(
+    reason=PendingReason.PENDING_EVALUATION, message="waits for its first evaluation"
+)
 
 
 def submitted(
@@ -38,57 +42,70 @@ def submitted(
     record = Record(
         workload=workload,
         cluster_queue=fact.cluster_queue,
-        state=Pending(
-            explanation=Explanation(
-                reason=PendingReason.PENDING_EVALUATION, message="waits for its first evaluation"
-            ),
-            queued_at_ms=workload.created_at_ms,
-        ),
+        state=Pending(explanation=_NOT_LOOKED_AT, queued_at_ms=workload.created_at_ms),
         traceparent=traceparent,
     )
+    rival = book.live_names.get(workload.key)
+    book.create(record, now_ms)
     tombstone = book.tombstones.get(workload.id)
     if tombstone is not None:
-        _refuse_at_once(book, record, tombstone.outcome, tombstone.message, None, now_ms)
+        finish(book, record, tombstone.outcome, tombstone.message, now_ms)
         return None
-    rival = book.live_names.get(workload.key)
     if rival is not None:
         message = f"{workload.key} is live under id {rival}; cancel it or choose another name"
         why = Explanation(reason=PendingReason.MISCONFIGURED, message=message)
-        _refuse_at_once(book, record, Outcome.REFUSED, message, why, now_ms, public=False)
-        return None
-    book.create(record, now_ms)
-    never = max_possible(book.view, workload)
-    if never is not None and book.settings.never_fits == "refuse":
-        finish(book, record, Outcome.REFUSED, never.message, now_ms, explanation=never)
+        book.live_names[workload.key] = rival
+        finish(book, record, Outcome.REFUSED, message, now_ms, explanation=why, public=False)
         return None
     return workload.id
 
 
-def _refuse_at_once(
+def refuse_impossible(book: Book, workload_id: str, now_ms: int) -> bool:
+    """End a newly arrived workload that its queue could never admit, with the arithmetic."""
+    record = book.records[workload_id]
+    if book.settings.never_fits is NeverFits.HOLD or not isinstance(record.state, Pending):
+        return False
+    never = max_possible(book.view, prepare(record.workload, book.view.policy))
+    if never is None:
+        return False
+    finish(book, record, Outcome.REFUSED, never.message, now_ms, explanation=never)
+    return True
+
+
+def requested(
     book: Book,
-    record: Record,
-    outcome: Outcome,
-    message: str,
-    explanation: Explanation | None,
+    fact: events.CancelRequested | events.FinishReported | events.LeaseRenewed,
     now_ms: int,
-    *,
-    public: bool = True,
 ) -> None:
-    state = Finished(
-        outcome=outcome,
-        finished_at_ms=now_ms,
-        attempt=0,
-        message=message,
-        explanation=explanation,
-    )
-    ended = replace(record, state=state)
-    book.create(ended, now_ms)
-    fact = events.WorkloadFinished(
-        workload_id=record.workload.id, version=book.announcer.version, state=state
-    )
-    book.announcer.event(ended, fact, now_ms)
-    if public:
-        book.announcer.decision(ended, explanation, now_ms)
+    """A submitter wants something of a workload that is there, or is yet to come."""
+    match fact:
+        case events.CancelRequested():
+            cancelled(book, fact, now_ms)
+        case events.FinishReported():
+            finish_reported(book, fact, now_ms)
+        case events.LeaseRenewed():
+            lease_renewed(book, fact, now_ms)
+        case _:
+            assert_never(fact)
+
+
+def gang_became(book: Book, fact: events.GangFact, now_ms: int) -> None:
+    """Placement says what became of a gang."""
+    match fact:
+        case events.GangPlaced():
+            gang_placed(book, fact, now_ms)
+        case events.GangUnplaceable():
+            gang_unplaceable(book, fact, now_ms)
+        case events.GangStarted():
+            gang_started(book, fact, now_ms)
+        case events.GangFinished():
+            gang_finished(book, fact, now_ms)
+        case events.GangLost():
+            gang_lost(book, fact, now_ms)
+        case events.GangReleased():
+            gang_released(book, fact, now_ms)
+        case _:
+            assert_never(fact)
 
 
 def cancelled(book: Book, fact: events.CancelRequested, now_ms: int) -> None:
@@ -105,9 +122,7 @@ def finish_reported(book: Book, fact: events.FinishReported, now_ms: int) -> Non
         end_workload(book, fact.workload_id, fact.outcome, fact.message, now_ms)
 
 
-def end_workload(
-    book: Book, workload_id: str, outcome: Outcome, message: str, now_ms: int
-) -> None:
+def end_workload(book: Book, workload_id: str, outcome: Outcome, message: str, now_ms: int) -> None:
     """End a workload in whatever state it is; a tombstone if it is not known."""
     record = book.records.get(workload_id)
     if record is None:
@@ -189,6 +204,7 @@ def gang_unplaceable(book: Book, fact: events.GangUnplaceable, now_ms: int) -> N
         requeue_at_ms=now_ms + wait_ms,
         last_eviction=EvictionReason.ADMISSION_CHECK,
         past_execution_ms=held.past_execution_ms,
+        unseated=True,
     )
     after = book.become(record, state, now_ms)
     requeued = events.WorkloadRequeued(
@@ -270,3 +286,11 @@ def gang_released(book: Book, fact: events.GangReleased, now_ms: int) -> None:
             book.announcer.decision(after, state.explanation, now_ms)
         case _:
             assert_never(gone.then)
+
+
+def capacity_changed(book: Book, now_ms: int) -> None:
+    """Seats came free: whoever found none may try again at once."""
+    for workload_id in list(book.unseated):
+        record = book.records[workload_id]
+        if isinstance(record.state, Pending):
+            book.become(record, replace(record.state, requeue_at_ms=None), now_ms)

@@ -42,4 +42,4 @@ class AdmissionSettings(ServiceSettings):
     retention_count: int = Field(
         default=20_000, description="And at most so many of them in a partition"
     )
-    cycles_max: int = Field(default=256, description="Decision cycles in one commit")
+    decisions_max: int = Field(default=1_000, description="Workloads looked at in one commit")

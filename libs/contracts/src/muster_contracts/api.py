@@ -1,0 +1,157 @@
+"""What the gateway's HTTP API answers, beyond what owners answer through it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from muster_contracts.jobs import Decision
+from muster_contracts.queries import Plan, QuotaPage, WorkloadPage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing that is wrong. `field` says where, `fix` what to write instead."""
+
+    problem: str
+    field: str = ""
+    fix: str = ""
+    source: str = ""
+    line: int = 0
+    column: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why a request was not served. `problems` lists all that is wrong with a manifest."""
+
+    kind: str
+    problem: str
+    field: str = ""
+    fix: str = ""
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusalAnswer:
+    """The body of every answer that is not a success."""
+
+    error: Refusal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedJob:
+    """A job that is on the log. `decision` only where the request waited for one and it fell."""
+
+    id: str
+    namespace: str
+    name: str
+    kind: str
+    queue: str
+    cluster_queue: str
+    partition: str
+    priority: int
+    decision: Decision | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedObject:
+    """What became of one object of a file: `created`, `configured`, `unchanged` or `deleted`."""
+
+    kind: str
+    namespace: str
+    name: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """What became of a file. With `dry_run` nothing was changed."""
+
+    jobs: tuple[AcceptedJob, ...] = ()
+    objects: tuple[AppliedObject, ...] = ()
+    warnings: tuple[str, ...] = ()
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedJob:
+    """What would become of one job of a file."""
+
+    namespace: str
+    name: str
+    kind: str
+    queue: str
+    cluster_queue: str
+    requests_milli: Mapping[str, int]
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plans:
+    """What would become of a file's jobs; nothing was changed."""
+
+    jobs: tuple[PlannedJob, ...]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadList:
+    """A page of workloads; `silent` partitions did not answer, so theirs are missing."""
+
+    page: WorkloadPage
+    silent: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaList:
+    """Queues and quota; `silent` partitions did not answer, so theirs are missing."""
+
+    page: QuotaPage
+    silent: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectView:
+    """A declared object as it stands; `text` is its YAML where it was written in YAML."""
+
+    kind: str
+    namespace: str
+    name: str
+    document: Mapping[str, Any]
+    text: str = ""
+    by: str = ""
+    sequence: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectList:
+    """Declared objects, sorted by kind, namespace and name."""
+
+    objects: tuple[ObjectView, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndJob:
+    """The body of `cancel` and `finish`."""
+
+    outcome: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noted:
+    """A wish about one workload is on the log; whether it is met shows in its decisions."""
+
+    id: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhoAmI:
+    """Who the caller is taken for. Empty `namespaces` means all."""
+
+    name: str
+    role: str
+    namespaces: tuple[str, ...] = field(default_factory=tuple)
+    everywhere: bool = False

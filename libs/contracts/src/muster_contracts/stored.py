@@ -1,0 +1,97 @@
+"""The stored form of admission's state: admission writes it, preemption and `verify` read it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from muster_contracts import codec, events
+from muster_domain.conditions import Outcome
+from muster_domain.states import WorkloadState
+from muster_domain.workload import Workload
+
+WORKLOAD_FIELD = "w/"
+TOMBSTONE_FIELD = "t/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A workload, where it queues, and what has become of it."""
+
+    workload: Workload
+    cluster_queue: str
+    state: WorkloadState
+    traceparent: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tombstone:
+    """The end of a workload that was reported before its submission arrived."""
+
+    outcome: Outcome
+    at_ms: int
+    message: str = ""
+
+
+def records_of(fields: Mapping[str, bytes]) -> dict[str, Record]:
+    """All workloads in a shard's stored fields, by id, sorted."""
+    return {
+        name.removeprefix(WORKLOAD_FIELD): codec.decode(Record, fields[name])
+        for name in sorted(fields)
+        if name.startswith(WORKLOAD_FIELD)
+    }
+
+
+def tombstones_of(fields: Mapping[str, bytes]) -> dict[str, Tombstone]:
+    """All tombstones in a shard's stored fields, oldest first."""
+    found = [
+        (name.removeprefix(TOMBSTONE_FIELD), codec.decode(Tombstone, stored))
+        for name, stored in fields.items()
+        if name.startswith(TOMBSTONE_FIELD)
+    ]
+    return dict(sorted(found, key=lambda item: (item[1].at_ms, item[0])))
+
+
+AdmissionFact = (
+    events.WorkloadQueued
+    | events.QuotaReserved
+    | events.WorkloadAdmitted
+    | events.PodsBecameReady
+    | events.WorkloadEvicted
+    | events.WorkloadRequeued
+    | events.WorkloadFinished
+)
+
+
+def after_fact(before: Record | None, fact: AdmissionFact) -> Record | None:
+    """The record after one of admission's facts; None when the fact says too little to make one."""
+    match fact:
+        case events.WorkloadQueued():
+            return Record(
+                workload=fact.workload, cluster_queue=fact.cluster_queue, state=fact.state
+            )
+        case events.QuotaReserved() | events.WorkloadAdmitted():
+            queue = fact.state.admission.cluster_queue
+            return Record(workload=fact.workload, cluster_queue=queue, state=fact.state)
+        case _:
+            if before is None:
+                return None
+            return Record(
+                workload=before.workload,
+                cluster_queue=before.cluster_queue,
+                state=fact.state,
+                traceparent=before.traceparent,
+            )
+
+
+def is_admission_fact(fact: object) -> TypeGuard[AdmissionFact]:
+    """Whether the fact changes a record."""
+    return isinstance(fact, AdmissionFact)
+
+
+def workload_of(fact: AdmissionFact) -> str:
+    """The id of the workload that a fact is about."""
+    match fact:
+        case events.WorkloadQueued() | events.QuotaReserved() | events.WorkloadAdmitted():
+            return fact.workload.id
+        case _:
+            return fact.workload_id

@@ -1,0 +1,209 @@
+"""One cycle: the time's due, the proposals of preemption, the decision, and what it makes true."""
+
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from muster_admission.book import Book
+from muster_admission.ending import evict
+from muster_admission.intake import refuse_impossible
+from muster_admission.timers import expire
+from muster_contracts import events
+from muster_contracts.stored import Record
+from muster_domain.conditions import EvictionReason, Explanation, PendingReason
+from muster_domain.states import Admitted, Evicting, Pending, Requeue, Reserved
+from muster_scheduling.admission import (
+    Budget,
+    Decision,
+    EvictWorkload,
+    FinishReplaced,
+    Refusal,
+    RequestPreemption,
+    ReserveQuota,
+    StopReason,
+    apply_proposal,
+    decide,
+)
+from muster_scheduling.preemption import Proposal, ProposedVictim, Wanted
+
+ASK_AGAIN_AFTER_MS = 5_000
+
+
+@dataclass(slots=True)
+class Turn:
+    """What lasts from one cycle to the next besides the book; all of it may be lost."""
+
+    arrived: dict[str, None] = field(default_factory=dict[str, None])
+    proposals: list[events.VictimsProposed] = field(default_factory=list[events.VictimsProposed])
+    asked: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    exhausted: bool = False
+
+
+def run_cycle(book: Book, turn: Turn, now_ms: int) -> None:
+    """Decide on everything that is known, and make it true in the book."""
+    for workload_id in list(turn.arrived):
+        if refuse_impossible(book, workload_id, now_ms):
+            del turn.arrived[workload_id]
+    for record in book.due(now_ms):
+        expire(book, record, now_ms)
+    for proposal in turn.proposals:
+        _consider(book, turn, proposal, now_ms)
+    turn.proposals.clear()
+    snapshot = book.view.snapshot(now_ms)
+    decision = decide(snapshot, Budget(workloads=book.settings.decisions_max), victims_inline=False)
+    book.view.apply(decision)
+    turn.exhausted = decision.stopped is StopReason.BUDGET_EXHAUSTED
+    _make_true(book, turn, decision, now_ms)
+    _explain(book, turn, decision, now_ms)
+    book.forget_old(now_ms)
+
+
+def no_victims(book: Book, turn: Turn, fact: events.VictimsNotFound) -> None:
+    """Nobody who may be preempted would help: look again when the tree changes."""
+    record = book.records.get(fact.workload_id)
+    if record is not None and isinstance(record.state, Pending) and fact.workload_id in turn.asked:
+        book.view.park(fact.workload_id)
+
+
+def _consider(book: Book, turn: Turn, proposal: events.VictimsProposed, now_ms: int) -> None:
+    """Check a proposal against the books: all victims go, or none (and it is asked again)."""
+    turn.asked.pop(proposal.workload_id, None)
+    record = book.records.get(proposal.workload_id)
+    if record is None or not isinstance(record.state, Pending):
+        return
+    victims = tuple(
+        ProposedVictim(workload_id=victim.workload_id, attempt=victim.attempt, reason=victim.reason)
+        for victim in proposal.victims
+    )
+    wanted = Wanted(
+        cluster_queue=proposal.admission.cluster_queue,
+        usage=proposal.admission.usage,
+        need=frozenset(proposal.need),
+    )
+    outcome = apply_proposal(
+        book.view.snapshot(now_ms),
+        Proposal(preemptor_id=proposal.workload_id, wanted=wanted, victims=victims),
+    )
+    if isinstance(outcome, Refusal):
+        book.view.retry(proposal.workload_id)
+        return
+    for effect in outcome.effects:
+        if isinstance(effect, EvictWorkload):
+            _preempt(book, effect, now_ms)
+    book.view.claim(proposal.workload_id, wanted.cluster_queue, wanted.usage)
+
+
+def _make_true(book: Book, turn: Turn, decision: Decision, now_ms: int) -> None:
+    for group in decision.groups:
+        for effect in group.effects:
+            match effect:
+                case ReserveQuota():
+                    _reserve(book, turn, effect, now_ms)
+                case EvictWorkload():
+                    _preempt(book, effect, now_ms)
+                case RequestPreemption():
+                    _request_preemption(book, turn, effect, now_ms)
+                case FinishReplaced():
+                    pass
+                case _:
+                    assert_never(effect)
+
+
+def _reserve(book: Book, turn: Turn, effect: ReserveQuota, now_ms: int) -> None:
+    record = book.records[effect.workload_id]
+    waiting = record.state
+    if not isinstance(waiting, Pending):
+        raise AssertionError(f"{record.workload.key} was decided on while {waiting.kind}")  # noqa: TRY004
+    state = Reserved(
+        admission=effect.admission,
+        reserved_at_ms=now_ms,
+        attempt=effect.attempt,
+        queued_at_ms=waiting.queued_at_ms,
+        requeue_count=waiting.requeue_count,
+        past_execution_ms=waiting.past_execution_ms,
+    )
+    after = book.become(record, state, now_ms, in_view=True)
+    reserved = events.QuotaReserved(
+        workload=after.workload, version=book.announcer.version, state=state
+    )
+    book.announcer.event(after, reserved, now_ms)
+    turn.asked.pop(effect.workload_id, None)
+
+
+def _preempt(book: Book, effect: EvictWorkload, now_ms: int) -> None:
+    record = book.records[effect.workload_id]
+    if not isinstance(record.state, Reserved | Admitted) or record.state.attempt != effect.attempt:
+        return
+    evict(
+        book,
+        record,
+        EvictionReason.PREEMPTED,
+        Requeue(),
+        now_ms,
+        message=effect.message,
+        preemption_reason=effect.reason,
+        preemptor=effect.preemptor_id,
+    )
+
+
+def _request_preemption(book: Book, turn: Turn, effect: RequestPreemption, now_ms: int) -> None:
+    """Ask for victims, once per state of the tree, and again if nobody answers for long."""
+    record = book.records[effect.workload_id]
+    entry = book.view.catalog.queues[record.cluster_queue]
+    generation = book.view.generation(entry)
+    asked = turn.asked.get(effect.workload_id)
+    waits_for_victims = any(
+        isinstance(other.state, Evicting) and other.state.preemptor == effect.workload_id
+        for other in _evicting(book)
+    )
+    if waits_for_victims:
+        return
+    if asked is not None and asked[0] == generation and now_ms - asked[1] < ASK_AGAIN_AFTER_MS:
+        return
+    turn.asked[effect.workload_id] = (generation, now_ms)
+    request = events.PreemptionRequested(
+        workload_id=effect.workload_id,
+        version=book.announcer.version,
+        admission=effect.admission,
+        need=effect.need,
+    )
+    book.announcer.event(record, request, now_ms)
+
+
+def _evicting(book: Book) -> list[Record]:
+    return [book.records[workload_id] for workload_id in book.view.evicting]
+
+
+def _explain(book: Book, turn: Turn, decision: Decision, now_ms: int) -> None:
+    """Say to the outside who waits, whenever somebody arrives or the reason changes."""
+    for workload_id, explanation in decision.explanations.items():
+        record = book.records.get(workload_id)
+        if record is None or not isinstance(record.state, Pending):
+            continue
+        before = book.explanations.get(workload_id)
+        book.explanations[workload_id] = explanation
+        if before is None or before.reason != explanation.reason:
+            _announce_waiting(book, turn, record, explanation, now_ms)
+    for workload_id in list(turn.arrived):
+        record = book.records.get(workload_id)
+        if record is not None and isinstance(record.state, Pending):
+            explanation = Explanation(
+                reason=PendingReason.PENDING_EVALUATION, message="others are ahead in its queue"
+            )
+            _announce_waiting(book, turn, record, explanation, now_ms)
+    turn.arrived.clear()
+
+
+def _announce_waiting(
+    book: Book, turn: Turn, record: Record, explanation: Explanation, now_ms: int
+) -> None:
+    state = record.state
+    if record.workload.id in turn.arrived and isinstance(state, Pending):
+        del turn.arrived[record.workload.id]
+        queued = events.WorkloadQueued(
+            workload=record.workload,
+            cluster_queue=record.cluster_queue,
+            version=book.announcer.version,
+            state=state,
+        )
+        book.announcer.event(record, queued, now_ms)
+    book.announcer.decision(record, explanation, now_ms)

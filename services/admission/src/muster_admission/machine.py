@@ -1,0 +1,89 @@
+"""Admission's state machine: facts in, one decision a cycle, everything it changed out as data."""
+
+from muster_admission import intake
+from muster_admission.book import Book
+from muster_admission.cycle import Turn, no_victims, run_cycle
+from muster_admission.metrics import AdmissionMetrics
+from muster_admission.settings import AdmissionSettings
+from muster_admission.stops import enforce_stops
+from muster_contracts import codec, events, subjects
+from muster_contracts.partitions import EVERY_PARTITION
+from muster_contracts.subjects import Service
+from muster_ledger.store import Image
+from muster_runtime.machine import Changes
+from muster_runtime.reader import Received
+from muster_scheduling.policy import Policy
+from muster_scheduling.snapshot.catalog import Configuration
+
+_SPEAKERS = (Service.GATEWAY, Service.PLACEMENT, Service.PREEMPTION)
+
+
+class AdmissionMachine:
+    """Owns the workload states and the quota of one partition."""
+
+    def __init__(
+        self, image: Image, settings: AdmissionSettings, policy: Policy, metrics: AdmissionMetrics
+    ) -> None:
+        self.book = Book(image, settings, policy)
+        self.configured_at = -1
+        """The declared object up to which the configuration is known."""
+        self._metrics = metrics
+        self.turn = Turn()
+        self.objects_needed = 0
+        """The declared object up to which the catalogue must be read before deciding."""
+
+    def inputs(self) -> tuple[str, ...]:
+        """What others say about this partition's workloads, or about nobody knows whose."""
+        partitions = (self.book.partition, EVERY_PARTITION)
+        return tuple(
+            subjects.workload_events_of(speaker, partition)
+            for speaker in _SPEAKERS
+            for partition in partitions
+        )
+
+    def configure(self, configuration: Configuration, sequence: int, now_ms: int) -> None:
+        """Take the declared objects of this partition's trees, and what they stop."""
+        self.configured_at = sequence
+        self.book.configure(configuration, now_ms)
+        enforce_stops(self.book, now_ms)
+
+    def ingest(self, received: Received, now_ms: int) -> None:
+        """Take in one fact. Raises `InvalidValue` when it cannot be read."""
+        fact = codec.decode_event(subjects.event_name(received.subject), received.body)
+        book = self.book
+        workload_id = subjects.event_workload(received.subject)
+        book.announcer.causes[workload_id] = received.headers.get("ce-id", "")
+        match fact:
+            case events.WorkloadSubmitted():
+                self._submitted(fact, received.headers.get("traceparent", ""), now_ms)
+            case events.CancelRequested() | events.FinishReported() | events.LeaseRenewed():
+                intake.requested(book, fact, now_ms)
+            case events.VictimsProposed():
+                self.turn.proposals.append(fact)
+            case events.VictimsNotFound():
+                no_victims(book, self.turn, fact)
+            case events.CapacityChanged():
+                intake.capacity_changed(book, now_ms)
+            case _ if isinstance(fact, events.GangFact):
+                intake.gang_became(book, fact, now_ms)
+            case _:
+                pass
+
+    def decide(self, now_ms: int) -> Changes:
+        """Run one cycle."""
+        run_cycle(self.book, self.turn, now_ms)
+        puts, deletes = self.book.take_changes()
+        changes = Changes(puts=puts, deletes=deletes, outbox=self.book.announcer.take())
+        if changes:
+            self.book.announcer.committed()
+        return changes
+
+    def wake_at_ms(self) -> int | None:
+        """At once while the last decision ended by its budget; else when something is due."""
+        return 0 if self.turn.exhausted else self.book.next_deadline_ms()
+
+    def _submitted(self, fact: events.WorkloadSubmitted, traceparent: str, now_ms: int) -> None:
+        self.objects_needed = max(self.objects_needed, fact.objects_sequence)
+        waiting = intake.submitted(self.book, fact, traceparent, now_ms)
+        if waiting is not None:
+            self.turn.arrived[waiting] = None

@@ -1,0 +1,113 @@
+"""The floor: nodes, gangs on them, and who is waiting for seats. Changed in one place each."""
+
+from dataclasses import dataclass, replace
+
+from muster_contracts import codec
+from muster_domain.nodes import Node, NodeCondition
+from muster_domain.states import Admission
+from muster_domain.workload import Workload
+from muster_ledger.store import Image
+from muster_placement.announce import PlacementAnnouncer
+from muster_placement.record import GANG_FIELD, NODE_FIELD, NodeEntry, SeatedGang
+from muster_placement.settings import PlacementSettings
+from muster_scheduling.placement.table import NodeTable
+
+REQUEST_FIELD = "q/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeatRequest:
+    """A workload that holds quota and needs seats."""
+
+    workload: Workload
+    partition: str
+    attempt: int
+    admission: Admission
+    traceparent: str = ""
+
+
+class Floor:
+    """Everything that placement knows."""
+
+    def __init__(self, image: Image, settings: PlacementSettings, now_ms: int) -> None:
+        self.settings = settings
+        self.table = NodeTable()
+        self.nodes: dict[str, NodeEntry] = {}
+        self.gangs: dict[str, SeatedGang] = {}
+        self.requests: dict[str, SeatRequest] = {}
+        self.heard_ms: dict[str, int] = {}
+        self.grew = False
+        self.announcer = PlacementAnnouncer(image.epoch, image.version + 1)
+        self._puts: dict[str, bytes | None] = {}
+        self._restore(image, now_ms)
+
+    def put_node(self, entry: NodeEntry) -> None:
+        """Take a node as it is now."""
+        self.nodes[entry.node.name] = entry
+        self.table.put_node(entry.node, entry.condition)
+        self._puts[NODE_FIELD + entry.node.name] = codec.encode(entry)
+
+    def set_condition(self, name: str, condition: NodeCondition, now_ms: int) -> None:
+        """Think something else of a node, and say so."""
+        entry = self.nodes[name]
+        if entry.condition is not condition:
+            self.put_node(replace(entry, condition=condition))
+            self.announcer.node_condition(name, condition, now_ms)
+
+    def ask(self, request: SeatRequest) -> None:
+        """Remember who needs seats."""
+        self.requests[request.workload.id] = request
+        self._puts[REQUEST_FIELD + request.workload.id] = codec.encode(request)
+
+    def answered(self, workload_id: str) -> None:
+        """Forget a request that was answered or withdrawn."""
+        if self.requests.pop(workload_id, None) is not None:
+            self._puts[REQUEST_FIELD + workload_id] = None
+
+    def seat(self, seated: SeatedGang) -> None:
+        """Hold the seats of a gang. Raises `Conflict` where one is not free."""
+        self.table.bind(seated.gang)
+        self.update(seated)
+
+    def update(self, seated: SeatedGang) -> None:
+        """Remember something new about a seated gang."""
+        self.gangs[seated.workload.id] = seated
+        self._puts[GANG_FIELD + seated.workload.id] = codec.encode(seated)
+
+    def free(self, seated: SeatedGang) -> None:
+        """Give the seats of a gang back."""
+        self.table.release(seated.workload.id)
+        del self.gangs[seated.workload.id]
+        self.capacity_grew()
+        self._puts[GANG_FIELD + seated.workload.id] = None
+
+    def capacity_grew(self) -> None:
+        """Whoever found no seats may try again."""
+        self.grew = True
+
+    def node_of(self, name: str) -> Node | None:
+        """The node, if it ever registered."""
+        entry = self.nodes.get(name)
+        return entry.node if entry is not None else None
+
+    def take_changes(self) -> tuple[dict[str, bytes], tuple[str, ...]]:
+        """Fields to put and to delete since the last call."""
+        changes, self._puts = self._puts, {}
+        puts = {name: value for name, value in changes.items() if value is not None}
+        return puts, tuple(name for name, value in changes.items() if value is None)
+
+    def _restore(self, image: Image, now_ms: int) -> None:
+        for name in sorted(image.fields):
+            stored = image.fields[name]
+            if name.startswith(NODE_FIELD):
+                entry = codec.decode(NodeEntry, stored)
+                self.nodes[entry.node.name] = entry
+                self.table.put_node(entry.node, entry.condition)
+                self.heard_ms[entry.node.name] = now_ms
+            elif name.startswith(GANG_FIELD):
+                seated = codec.decode(SeatedGang, stored)
+                self.gangs[seated.workload.id] = seated
+                self.table.restore(seated.gang)
+            elif name.startswith(REQUEST_FIELD):
+                request = codec.decode(SeatRequest, stored)
+                self.requests[request.workload.id] = request

@@ -1,0 +1,140 @@
+"""What each fact of the log does to the floor. Idempotent by (workload id, attempt) and pod uid."""
+
+from dataclasses import replace
+
+from muster_contracts import events
+from muster_domain.nodes import NodeCondition
+from muster_placement.floor import Floor, SeatRequest
+from muster_placement.pods import lose, pod_became, start, stop
+from muster_placement.record import GangPhase, NodeEntry, PodPhase, SeatedGang, pod_uid
+from muster_scheduling.placement.failures import gangs_on_lost_devices
+
+
+def quota_reserved(
+    floor: Floor, fact: events.QuotaReserved, partition: str, traceparent: str
+) -> None:
+    """Admission holds quota for it: it needs seats."""
+    seated = floor.gangs.get(fact.workload.id)
+    if seated is not None and seated.attempt >= fact.state.attempt:
+        return
+    floor.ask(
+        SeatRequest(
+            workload=fact.workload,
+            partition=partition,
+            attempt=fact.state.attempt,
+            admission=fact.state.admission,
+            traceparent=traceparent,
+        )
+    )
+
+
+def workload_admitted(floor: Floor, fact: events.WorkloadAdmitted, now_ms: int) -> None:
+    """The seats are confirmed: the pods may run."""
+    seated = _of_attempt(floor, fact.workload.id, fact.state.attempt)
+    if seated is not None and seated.phase is GangPhase.BOUND:
+        start(floor, seated, now_ms)
+
+
+def workload_evicted(
+    floor: Floor, fact: events.WorkloadEvicted, namespace: str, partition: str, now_ms: int
+) -> None:
+    """Admission wants everything back. What was never seated is gone already."""
+    request = floor.requests.get(fact.workload_id)
+    if request is not None and request.attempt == fact.state.attempt:
+        floor.answered(fact.workload_id)
+    seated = _of_attempt(floor, fact.workload_id, fact.state.attempt)
+    if seated is None:
+        gone = events.GangReleased(workload_id=fact.workload_id, attempt=fact.state.attempt)
+        floor.announcer.about_id(fact.workload_id, namespace, partition, gone, now_ms)
+    elif seated.phase is not GangPhase.STOPPING:
+        stop(floor, seated, GangPhase.STOPPING, now_ms)
+
+
+def workload_finished(floor: Floor, fact: events.WorkloadFinished, now_ms: int) -> None:
+    """It has ended for admission; nothing of it may keep a seat."""
+    floor.answered(fact.workload_id)
+    seated = _of_attempt(floor, fact.workload_id, fact.state.attempt)
+    if seated is not None and seated.phase is not GangPhase.STOPPING:
+        stop(floor, seated, GangPhase.STOPPING, now_ms)
+
+
+def node_registered(floor: Floor, fact: events.NodeRegistered, now_ms: int) -> None:
+    """A node reported its inventory; that is also a sign of life."""
+    before = floor.nodes.get(fact.node.name)
+    drained = before.drained if before is not None else False
+    condition = NodeCondition.CORDONED if drained else NodeCondition.READY
+    entry = NodeEntry(
+        node=fact.node, condition=condition, drained=drained, incarnation=fact.incarnation
+    )
+    floor.heard_ms[fact.node.name] = now_ms
+    if before == entry:
+        return
+    floor.put_node(entry)
+    if before is None or before.condition is not condition:
+        floor.announcer.node_condition(fact.node.name, condition, now_ms)
+    for lost in gangs_on_lost_devices(floor.table, fact.node.name):
+        seated = floor.gangs[lost.workload]
+        lose(floor, seated, fact.node.name, f"a device of {fact.node.name} failed", now_ms)
+    floor.capacity_grew()
+
+
+def pod_started(floor: Floor, fact: events.PodStarted, now_ms: int) -> None:
+    """A pod's process runs."""
+    seated = _of_attempt(floor, fact.workload_id, fact.attempt)
+    if seated is not None and seated.pods.get(fact.pod_uid) is PodPhase.ASSIGNED:
+        pod_became(floor, seated, fact.pod_uid, PodPhase.STARTED, "", now_ms)
+
+
+def pod_finished(floor: Floor, fact: events.PodFinished, now_ms: int) -> None:
+    """A pod's process is gone."""
+    seated = _of_attempt(floor, fact.workload_id, fact.attempt)
+    if seated is None:
+        return
+    if fact.stopped:
+        pod_became(floor, seated, fact.pod_uid, PodPhase.GONE, fact.message, now_ms)
+        remaining = floor.gangs.get(fact.workload_id)
+        if remaining is not None and remaining.phase is GangPhase.RUNNING:
+            lose(floor, remaining, fact.node, f"node {fact.node} stopped the pod", now_ms)
+        return
+    phase = PodPhase.SUCCEEDED if fact.exit_code == 0 else PodPhase.FAILED
+    message = fact.message or f"pod {fact.pod_uid} on {fact.node} ended with {fact.exit_code}"
+    pod_became(floor, seated, fact.pod_uid, phase, message, now_ms)
+
+
+def drain_requested(floor: Floor, fact: events.DrainRequested, now_ms: int) -> None:
+    """A person wants the node empty, or used again."""
+    entry = floor.nodes.get(fact.node)
+    if entry is None or entry.drained == fact.drained:
+        return
+    condition = NodeCondition.CORDONED if fact.drained else NodeCondition.READY
+    floor.put_node(replace(entry, drained=fact.drained, condition=condition))
+    floor.announcer.node_condition(fact.node, condition, now_ms)
+    if not fact.drained:
+        floor.capacity_grew()
+        return
+    by = f" by {fact.by}" if fact.by else ""
+    for workload_id in floor.table.gangs_on(fact.node):
+        lose(floor, floor.gangs[workload_id], fact.node, f"{fact.node} is drained{by}", now_ms)
+
+
+def fence(floor: Floor, name: str, now_ms: int) -> None:
+    """A node was silent past its lease: its pods are gone by themselves, its gangs are lost."""
+    floor.set_condition(name, NodeCondition.FENCED, now_ms)
+    for workload_id in floor.table.gangs_on(name):
+        seated = floor.gangs[workload_id]
+        lose(floor, seated, name, f"node {name} was silent and is fenced", now_ms)
+        for seat in seated.gang.placement.pods:
+            if seat.node == name:
+                _pod_gone(floor, workload_id, seat.rank, now_ms)
+
+
+def _pod_gone(floor: Floor, workload_id: str, rank: int, now_ms: int) -> None:
+    seated = floor.gangs.get(workload_id)
+    if seated is not None:
+        uid = pod_uid(workload_id, seated.attempt, rank)
+        pod_became(floor, seated, uid, PodPhase.GONE, "", now_ms)
+
+
+def _of_attempt(floor: Floor, workload_id: str, attempt: int) -> SeatedGang | None:
+    seated = floor.gangs.get(workload_id)
+    return seated if seated is not None and seated.attempt == attempt else None

@@ -1,0 +1,196 @@
+"""Placement's state machine: facts in, seats and commands out, one commit per cycle."""
+
+from typing import assert_never
+
+from muster_contracts import codec, events, subjects
+from muster_contracts.subjects import Service
+from muster_domain.nodes import NodeCondition
+from muster_domain.queues import ResourceFlavor, Topology
+from muster_ledger.store import Image
+from muster_placement import intake
+from muster_placement.floor import Floor, SeatRequest
+from muster_placement.record import SeatedGang
+from muster_placement.settings import PlacementSettings
+from muster_runtime.machine import Changes
+from muster_runtime.reader import Received
+from muster_scheduling.placement.gang import place
+from muster_scheduling.placement.outcome import Placed, Unplaceable
+from muster_scheduling.placement.request import request_for
+
+
+class PlacementMachine:
+    """Owns the nodes of one pool and everything seated on them."""
+
+    def __init__(self, image: Image, settings: PlacementSettings, now_ms: int) -> None:
+        self.floor = Floor(image, settings, now_ms)
+        self.flavors: dict[str, ResourceFlavor] = {}
+        self.topologies: dict[str, Topology] = {}
+        self._settings = settings
+        self._unplaceable_since_growth = True
+        self._waits_for_objects: dict[str, None] = {}
+
+    def inputs(self) -> tuple[str, ...]:
+        """Admission's and the agents' facts, and people's requests about nodes."""
+        return (
+            subjects.events_of(Service.ADMISSION),
+            subjects.events_of(Service.AGENT),
+            subjects.node_requests(),
+        )
+
+    def ingest(self, received: Received, now_ms: int) -> None:
+        """Take in one fact. Raises `InvalidValue` when it cannot be read."""
+        fact = codec.decode_event(subjects.event_name(received.subject), received.body)
+        if isinstance(fact, events.NodeFact | events.DrainRequested):
+            self._node_fact(fact, now_ms)
+        else:
+            self._workload_fact(fact, received, now_ms)
+
+    def _node_fact(self, fact: events.NodeFact | events.DrainRequested, now_ms: int) -> None:
+        match fact:
+            case events.NodeRegistered():
+                intake.node_registered(self.floor, fact, now_ms)
+            case events.PodStarted():
+                intake.pod_started(self.floor, fact, now_ms)
+            case events.PodFinished():
+                intake.pod_finished(self.floor, fact, now_ms)
+            case events.DrainRequested():
+                intake.drain_requested(self.floor, fact, now_ms)
+            case events.NodeConditionChanged():
+                pass
+            case _:
+                assert_never(fact)
+
+    def _workload_fact(self, fact: events.Event, received: Received, now_ms: int) -> None:
+        floor, subject = self.floor, received.subject
+        floor.announcer.causes[subjects.event_workload(subject)] = received.headers.get("ce-id", "")
+        match fact:
+            case events.QuotaReserved():
+                traceparent = received.headers.get("traceparent", "")
+                intake.quota_reserved(floor, fact, subjects.event_partition(subject), traceparent)
+            case events.WorkloadAdmitted():
+                intake.workload_admitted(floor, fact, now_ms)
+            case events.WorkloadEvicted():
+                intake.workload_evicted(
+                    floor,
+                    fact,
+                    subjects.event_namespace(subject),
+                    subjects.event_partition(subject),
+                    now_ms,
+                )
+            case events.WorkloadFinished():
+                intake.workload_finished(floor, fact, now_ms)
+            case _:
+                pass
+
+    def heard(self, node: str, now_ms: int) -> None:
+        """A heartbeat came. Not stored: a new owner gives every node a fresh lease."""
+        if node in self.floor.nodes:
+            self.floor.heard_ms[node] = now_ms
+
+    def configure(
+        self, flavors: dict[str, ResourceFlavor], topologies: dict[str, Topology]
+    ) -> None:
+        """Take the declared flavors and topologies."""
+        self.flavors = flavors
+        self.topologies = topologies
+        self._waits_for_objects.clear()
+
+    def decide(self, now_ms: int) -> Changes:
+        """Judge silent nodes, then seat whoever asked, in the order of asking."""
+        self._watch_nodes(now_ms)
+        for request in list(self.floor.requests.values())[: self._settings.placements_max]:
+            if self._knows_flavors(request):
+                self._seat(request, now_ms)
+            else:
+                self._waits_for_objects[request.workload.id] = None
+        if self.floor.grew:
+            self.floor.grew = False
+            if self._unplaceable_since_growth:
+                self._unplaceable_since_growth = False
+                self.floor.announcer.capacity("seats came free", now_ms)
+        puts, deletes = self.floor.take_changes()
+        changes = Changes(puts=puts, deletes=deletes, outbox=self.floor.announcer.take())
+        if changes:
+            self.floor.announcer.committed()
+        return changes
+
+    def wake_at_ms(self) -> int | None:
+        """The next moment at which a node may have been silent for too long."""
+        if len(self.floor.requests) > len(self._waits_for_objects):
+            return 0
+        return min(
+            (
+                self.floor.heard_ms[name] + self._patience_ms(entry.condition)
+                for name, entry in self.floor.nodes.items()
+                if entry.condition is not NodeCondition.FENCED
+            ),
+            default=None,
+        )
+
+    def _patience_ms(self, condition: NodeCondition) -> int:
+        settings = self._settings
+        fence_ms = settings.node_lease_ms + settings.node_fence_margin_ms
+        return settings.node_suspect_ms if condition is NodeCondition.READY else fence_ms
+
+    def _watch_nodes(self, now_ms: int) -> None:
+        settings = self._settings
+        fence_ms = settings.node_lease_ms + settings.node_fence_margin_ms
+        for name, entry in sorted(self.floor.nodes.items()):
+            silent_ms = now_ms - self.floor.heard_ms[name]
+            if silent_ms >= fence_ms:
+                if entry.condition is not NodeCondition.FENCED:
+                    intake.fence(self.floor, name, now_ms)
+            elif silent_ms >= settings.node_suspect_ms:
+                if entry.condition is NodeCondition.READY:
+                    self.floor.set_condition(name, NodeCondition.SUSPECT, now_ms)
+            elif entry.condition in (NodeCondition.SUSPECT, NodeCondition.FENCED):
+                back = NodeCondition.CORDONED if entry.drained else NodeCondition.READY
+                self.floor.set_condition(name, back, now_ms)
+                self.floor.capacity_grew()
+
+    def _knows_flavors(self, request: SeatRequest) -> bool:
+        return all(
+            flavor in self.flavors
+            for pod_set in request.admission.pod_sets
+            for flavor in pod_set.flavors.values()
+        )
+
+    def _seat(self, request: SeatRequest, now_ms: int) -> None:
+        floor = self.floor
+        asked = request_for(
+            request.workload, request.admission, self.flavors, self.topologies, elastic=True
+        )
+        outcome = place(floor.table, asked)
+        floor.answered(request.workload.id)
+        match outcome:
+            case Placed(gang=gang):
+                floor.seat(
+                    SeatedGang(
+                        workload=request.workload,
+                        partition=request.partition,
+                        attempt=request.attempt,
+                        gang=gang,
+                        traceparent=request.traceparent,
+                    )
+                )
+                fact: events.WorkloadFact = events.GangPlaced(
+                    workload_id=request.workload.id,
+                    attempt=request.attempt,
+                    placement=gang.placement,
+                )
+            case Unplaceable(explanation=explanation):
+                self._unplaceable_since_growth = True
+                fact = events.GangUnplaceable(
+                    workload_id=request.workload.id,
+                    attempt=request.attempt,
+                    explanation=explanation,
+                )
+            case _:
+                assert_never(outcome)
+        floor.announcer.gang(
+            request.workload,
+            request.partition,
+            fact,
+            now_ms,
+            traceparent=request.traceparent,
+        )

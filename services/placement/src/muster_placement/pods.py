@@ -1,0 +1,168 @@
+"""From the phases of a gang's pods to what becomes of the gang.
+
+BOUND ──admitted──▶ RUNNING ──all succeeded──▶ finished
+                       │ one failed ──▶ ENDING ──all over──▶ finished (failed)
+  any ──evicted──▶ STOPPING ──all over──▶ released
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import assert_never
+
+from muster_contracts.commands import RunPod, StopPod
+from muster_contracts.events import GangFinished, GangLost, GangReleased, GangStarted
+from muster_contracts.pod_environment import node_address, pod_environment
+from muster_domain.conditions import Outcome
+from muster_domain.nodes import PodAssignment
+from muster_domain.workload import PodSet
+from muster_placement.floor import Floor
+from muster_placement.record import GangPhase, PodPhase, SeatedGang, pod_uid
+
+
+def start(floor: Floor, seated: SeatedGang, now_ms: int) -> None:
+    """Admission has confirmed: tell the agents to run the pods (an external job has none)."""
+    if seated.workload.execution.kind == "external":
+        floor.update(replace(seated, phase=GangPhase.RUNNING))
+        return
+    seats = seated.gang.placement.pods
+    pods = {_uid(seated, seat): PodPhase.ASSIGNED for seat in seats}
+    floor.update(replace(seated, phase=GangPhase.RUNNING, pods=pods))
+    sets = {pod_set.name: pod_set for pod_set in seated.workload.pod_sets}
+    addresses = {
+        name: node_address(entry.node)
+        for name in seated.gang.placement.nodes
+        if (entry := floor.nodes.get(name)) is not None
+    }
+    for seat in seats:
+        command = _run_command(seated, seat, sets[seat.pod_set], addresses)
+        floor.announcer.pod(seat.node, command, seated.traceparent, now_ms)
+
+
+def stop(floor: Floor, seated: SeatedGang, phase: GangPhase, now_ms: int) -> None:
+    """Tell the agents to stop whatever of the gang still runs."""
+    floor.update(replace(seated, phase=phase))
+    for seat in seated.gang.placement.pods:
+        uid = _uid(seated, seat)
+        if uid in seated.pods and not seated.pods[uid].over:
+            command = StopPod(
+                pod_uid=uid,
+                workload_id=seated.workload.id,
+                attempt=seated.attempt,
+                grace_ms=floor.settings.stop_grace_ms,
+            )
+            floor.announcer.pod(seat.node, command, seated.traceparent, now_ms)
+    settle(floor, floor.gangs[seated.workload.id], now_ms)
+
+
+def pod_became(
+    floor: Floor, seated: SeatedGang, uid: str, phase: PodPhase, message: str, now_ms: int
+) -> None:
+    """Take in what is known about one pod; what is over stays over."""
+    before = seated.pods.get(uid)
+    if before is None or before.over or before is phase:
+        return
+    after = replace(
+        seated,
+        pods={**seated.pods, uid: phase},
+        message=message if phase is PodPhase.FAILED and not seated.message else seated.message,
+    )
+    floor.update(after)
+    settle(floor, after, now_ms)
+
+
+def lose(floor: Floor, seated: SeatedGang, node: str, message: str, now_ms: int) -> None:
+    """A member cannot stay: admission is to evict the gang whole. Said once."""
+    if seated.lost or seated.phase is GangPhase.STOPPING:
+        return
+    after = replace(seated, lost=True)
+    floor.update(after)
+    fact = GangLost(
+        workload_id=seated.workload.id, attempt=seated.attempt, node=node, message=message
+    )
+    floor.announcer.gang(
+        seated.workload, seated.partition, fact, now_ms, traceparent=seated.traceparent
+    )
+
+
+def settle(floor: Floor, seated: SeatedGang, now_ms: int) -> None:
+    """Say what the phases of the pods amount to."""
+    over = all(phase.over for phase in seated.pods.values())
+    match seated.phase:
+        case GangPhase.BOUND:
+            pass
+        case GangPhase.RUNNING:
+            _settle_running(floor, seated, now_ms, over=over)
+        case GangPhase.ENDING:
+            if over:
+                _finish(floor, seated, Outcome.FAILED, now_ms)
+        case GangPhase.STOPPING:
+            if over:
+                release(floor, seated, now_ms)
+        case _:
+            assert_never(seated.phase)
+
+
+def release(floor: Floor, seated: SeatedGang, now_ms: int) -> None:
+    """Free the seats and say that the gang is gone."""
+    floor.free(seated)
+    fact = GangReleased(workload_id=seated.workload.id, attempt=seated.attempt)
+    floor.announcer.gang(
+        seated.workload, seated.partition, fact, now_ms, traceparent=seated.traceparent
+    )
+
+
+def _settle_running(floor: Floor, seated: SeatedGang, now_ms: int, *, over: bool) -> None:
+    phases = seated.pods.values()
+    if not seated.pods:
+        return
+    if PodPhase.FAILED in phases:
+        stop(floor, seated, GangPhase.ENDING, now_ms)
+    elif over and PodPhase.GONE not in phases:
+        _finish(floor, seated, Outcome.SUCCEEDED, now_ms)
+    elif PodPhase.ASSIGNED not in phases and not seated.started:
+        floor.update(replace(seated, started=True))
+        fact = GangStarted(workload_id=seated.workload.id, attempt=seated.attempt)
+        floor.announcer.gang(
+            seated.workload, seated.partition, fact, now_ms, traceparent=seated.traceparent
+        )
+
+
+def _finish(floor: Floor, seated: SeatedGang, outcome: Outcome, now_ms: int) -> None:
+    floor.free(seated)
+    count = len(seated.pods)
+    done = f"all {count} pods ended with exit code 0" if count > 1 else "ended with exit code 0"
+    fact = GangFinished(
+        workload_id=seated.workload.id,
+        attempt=seated.attempt,
+        outcome=outcome,
+        message=done if outcome is Outcome.SUCCEEDED else seated.message,
+    )
+    floor.announcer.gang(
+        seated.workload, seated.partition, fact, now_ms, traceparent=seated.traceparent
+    )
+
+
+def _uid(seated: SeatedGang, seat: PodAssignment) -> str:
+    return pod_uid(seated.workload.id, seated.attempt, seat.rank)
+
+
+def _run_command(
+    seated: SeatedGang, seat: PodAssignment, pod_set: PodSet, addresses: Mapping[str, str]
+) -> RunPod:
+    workload = seated.workload
+    placement = seated.gang.placement
+    return RunPod(
+        pod_uid=_uid(seated, seat),
+        workload_id=workload.id,
+        namespace=workload.namespace,
+        workload_name=workload.name,
+        attempt=seated.attempt,
+        pod_set=seat.pod_set,
+        index=seat.index,
+        rank=seat.rank,
+        containers=pod_set.containers,
+        environment=pod_environment(workload, placement, seat, seated.attempt, addresses),
+        devices=seat.devices,
+        restart_policy=pod_set.restart_policy,
+        annotations={**workload.annotations, **pod_set.annotations},
+    )

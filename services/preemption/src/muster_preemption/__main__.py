@@ -1,0 +1,5 @@
+"""`python -m muster_preemption`."""
+
+from muster_preemption.app import main
+
+main()
