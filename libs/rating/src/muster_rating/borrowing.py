@@ -128,7 +128,6 @@ def _sweep_tree(
             above[queue] = max(0, used - quotas[queue].nominal_milli)
             unused[queue] = _lendable(quotas[queue], used)
         at_ms = until_ms
-    _lend(above, unused, window.end_ms - at_ms, lent)
 
 
 def _lendable(quota: QueueQuota, used_milli: int) -> int:
