@@ -25,6 +25,7 @@ from muster_manifests.kubernetes import NodeObject
 from muster_manifests.loader import load_object
 from muster_manifests.problems import ManifestError, Mark, Problem
 from muster_manifests.reader import LoadOptions
+from muster_manifests.volcano.pod_group import PodGroup
 
 T = TypeVar("T", bound=DeclaredObject)
 
@@ -82,7 +83,7 @@ class ObjectCatalogue:
     """Every declared object, by kind, and what follows from them together.
 
     The mappings are live views: they change as the stream is applied and must not be written to.
-    LocalQueues are keyed `namespace/name`, everything else by name.
+    LocalQueues and PodGroups are keyed `namespace/name`, everything else by name.
     """
 
     def __init__(self) -> None:
@@ -144,6 +145,11 @@ class ObjectCatalogue:
     def nodes(self) -> Mapping[str, NodeObject]:
         """Declared nodes by name."""
         return self._view(NodeObject)
+
+    @property
+    def pod_groups(self) -> Mapping[str, PodGroup]:
+        """PodGroups by `namespace/name`."""
+        return self._view(PodGroup)
 
     @property
     def priority_classes(self) -> tuple[PriorityClass, ...]:
@@ -269,7 +275,7 @@ def declared(document: Document) -> DeclaredObject:
 
 
 def _view_key(content: DeclaredObject) -> str:
-    if isinstance(content, LocalQueue):
+    if isinstance(content, LocalQueue | PodGroup):
         return content.key
     if isinstance(content, NodeObject):
         return content.node.name
