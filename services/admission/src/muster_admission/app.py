@@ -55,7 +55,7 @@ async def _work(chassis: Chassis, settings: AdmissionSettings) -> None:
     leases = Leases(
         chassis.bus.client,
         service=Service.ADMISSION,
-        instance=settings.instance,
+        instance=chassis.settings.instance,
         shards=PARTITIONS,
     )
     chassis.checks["objects"] = feed.trouble

@@ -62,7 +62,7 @@ async def _work(chassis: Chassis, settings: PlacementSettings) -> None:
     leases = Leases(
         chassis.bus.client,
         service=Service.PLACEMENT,
-        instance=settings.instance,
+        instance=chassis.settings.instance,
         shards=(SHARD,),
     )
     metrics = PlacementMetrics(chassis.metrics.registry)

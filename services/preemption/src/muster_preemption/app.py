@@ -52,7 +52,7 @@ async def _work(chassis: Chassis, settings: PreemptionSettings) -> None:
     leases = Leases(
         chassis.bus.client,
         service=Service.PREEMPTION,
-        instance=settings.instance,
+        instance=chassis.settings.instance,
         shards=PARTITIONS,
     )
     chassis.checks["objects"] = feed.trouble
