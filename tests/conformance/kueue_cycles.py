@@ -3,6 +3,7 @@
 from typing import Any
 
 from kueue_world import World, is_holder, load_world, make_view, milliseconds
+
 from muster_domain.quantity import format_quantity
 from muster_domain.states import Admission
 from muster_scheduling import AdmissionView

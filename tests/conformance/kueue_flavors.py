@@ -3,7 +3,9 @@
 from typing import Any
 
 from kueue_world import load_record, load_world, make_view, milliseconds, pending_of, rows, vector
+
 from muster_domain.queues import FlavorFungibility, FungibilityPreference, WhenCan
+from muster_domain.states import PodSetAdmission
 from muster_scheduling import AdmissionView, PendingWorkload, QueueEntry
 from muster_scheduling.admission import (
     Assignment,
@@ -66,11 +68,28 @@ def assign(case: dict[str, Any]) -> dict[str, Any]:
     if "secondaryClusterQueueUsage" in incoming:
         other = incoming["secondaryClusterQueue"]
         _charge(view, other, incoming["secondaryClusterQueueUsage"])
-    _charge(view, "sibling", incoming.get("siblingUsage"))
+    for name, usage in (incoming.get("siblingUsage") or {}).items():
+        _charge(view, name, usage)
     workload = pending_of(load_record(incoming["workload"]), view.policy)
     oracle = GivenOracle(incoming.get("preemptionOracle") or [])
     entry = view.catalog.queues[incoming["clusterQueue"]]
-    return _assignment(FlavorAssigner(view, workload, entry, oracle).assign())
+    replaced = _granted(incoming.get("replacedWorkloadSlice") or {})
+    return _assignment(FlavorAssigner(view, workload, entry, oracle, replaced=replaced).assign())
+
+
+def _granted(old: dict[str, Any]) -> list[PodSetAdmission]:
+    return [
+        PodSetAdmission(
+            name=row["name"],
+            count=row["count"],
+            flavors=row.get("flavors") or {},
+            usage={
+                name: amount * (1 if name == "cpu" else 1000)
+                for name, amount in (row.get("requests") or {}).items()
+            },
+        )
+        for row in old.get("totalRequests", [])
+    ]
 
 
 def _charge(view: AdmissionView, queue: str, usage: list[dict[str, Any]] | None) -> None:

@@ -1,10 +1,13 @@
 """Suites about the quota tree."""
 
+from collections.abc import Container, Mapping
 from typing import Any
 
-from kueue_world import is_holder, load_world, make_view, rows, vector
+from kueue_world import load_world, make_view, rows, vector
+
 from muster_scheduling import AdmissionView
 from muster_scheduling.fairness import share_of
+from muster_scheduling.quota import QuotaNode
 
 
 def available(case: dict[str, Any]) -> dict[str, Any]:
@@ -60,18 +63,18 @@ def snapshot(case: dict[str, Any]) -> dict[str, Any]:
 
 def _nodes(view: AdmissionView) -> dict[str, Any]:
     inactive = sorted(name for name, entry in view.catalog.queues.items() if not entry.active)
-
-    def side(nodes: Any) -> dict[str, Any]:
-        return {
-            name: {"subtreeQuota": rows(node.subtree), "usage": rows(node.usage)}
-            for name, node in nodes.items()
-            if name not in inactive
-        }
-
     return {
-        "clusterQueues": side(view.tree.queues),
-        "cohorts": side(view.tree.cohorts),
+        "clusterQueues": _side(view.tree.queues, inactive),
+        "cohorts": _side(view.tree.cohorts, view.tree.cyclic_cohorts),
         "inactiveClusterQueues": inactive,
+    }
+
+
+def _side(nodes: Mapping[str, QuotaNode], but_not: Container[str]) -> dict[str, Any]:
+    return {
+        name: {"subtreeQuota": rows(node.subtree), "usage": rows(node.usage)}
+        for name, node in nodes.items()
+        if name not in but_not
     }
 
 

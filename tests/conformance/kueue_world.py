@@ -18,6 +18,7 @@ from muster_domain.queues import (
 from muster_domain.workload import LocalQueueRef, Workload
 from muster_manifests import (
     CheckState,
+    ConditionStatus,
     LoadOptions,
     ManifestError,
     SubmissionContext,
@@ -73,7 +74,7 @@ class World:
             local_queues=self.local_queues,
             namespaces=self.namespaces,
             flavors=self.flavors,
-            topologies=self.topologies or None,
+            topologies=self.topologies,
         )
 
 
@@ -136,13 +137,13 @@ def policy_of(case: Mapping[str, Any]) -> Policy:
     )
 
 
-def workload_of(record: WorkloadRecord) -> Workload:
-    """The domain workload; its id is the uid, or the key where a case gives none."""
+def workload_of(record: WorkloadRecord, place: int = 0) -> Workload:
+    """The domain workload; its id is the uid, then its place in the case: cases repeat uids."""
     submission, status = record.submission, record.status
     return make_workload(
         submission,
         SubmissionContext(
-            id=status.uid or f"{submission.namespace}/{submission.name}",
+            id=f"{status.uid} {place:05d}",
             created_at_ms=status.created_at_ms or 0,
             default_queue=LocalQueueRef(name=""),
         ),
@@ -166,11 +167,11 @@ def queued_at_ms(record: WorkloadRecord, policy: Policy) -> int:
     )
 
 
-def pending_of(record: WorkloadRecord, policy: Policy) -> PendingWorkload:
+def pending_of(record: WorkloadRecord, policy: Policy, place: int = 0) -> PendingWorkload:
     """A workload that waits."""
     status = record.status
     workload = prepare(
-        workload_of(record),
+        workload_of(record, place),
         policy,
         queued_at_ms=queued_at_ms(record, policy),
         reclaimable=status.reclaimable_pods,
@@ -178,24 +179,29 @@ def pending_of(record: WorkloadRecord, policy: Policy) -> PendingWorkload:
     if status.requeue_state is not None:
         workload.requeue_at_ms = status.requeue_state.requeue_at_ms
     workload.gated = policy.preemption_gates and bool(status.preemption_gates)
+    requeued = status.condition("Requeued")
+    workload.held_back = requeued is not None and requeued.status is ConditionStatus.FALSE
     answers = {check.state for check in status.admission_checks}
     if answers & {CheckState.RETRY, CheckState.REJECTED}:
         workload.inadmissible = "The workload has failed admission checks"
     return workload
 
 
-def holder_of(record: WorkloadRecord, policy: Policy, now_ms: int) -> AdmittedWorkload:
+def holder_of(
+    record: WorkloadRecord, policy: Policy, now_ms: int, place: int = 0
+) -> AdmittedWorkload:
     """A workload that holds quota."""
     status = record.status
     reserved = status.condition("QuotaReserved")
     admission = make_admission(status.admission, record.submission.pod_sets)
     return hold(
-        workload_of(record),
+        workload_of(record, place),
         admission,
         policy,
         reserved_at_ms=(reserved.last_transition_ms or 0) if reserved else now_ms,
         queued_at_ms=queued_at_ms(record, policy),
         evicting=status.holds("Evicted"),
+        admitted=status.holds("Admitted"),
         reclaimable=status.reclaimable_pods,
     )
 
@@ -211,12 +217,12 @@ def make_view(case: Mapping[str, Any], world: World) -> AdmissionView:
     policy = policy_of(case)
     now_ms = milliseconds(case["config"].get("clock"))
     view = AdmissionView(world.configuration(), policy)
-    for record in world.records:
+    for place, record in enumerate(world.records):
         status = record.status
         if is_holder(record):
-            view.charge(holder_of(record, policy, now_ms))
+            view.charge(holder_of(record, policy, now_ms, place))
         elif status.active and not status.holds("Finished"):
-            view.add_pending(pending_of(record, policy), now_ms)
+            view.add_pending(pending_of(record, policy, place), now_ms)
     return view
 
 

@@ -7,7 +7,7 @@ from muster_scheduling.admission.assignment import (
     PodSetAssignment,
     ResourceVerdict,
 )
-from muster_scheduling.admission.cycle import Cycle, Entry, Verdict, reserved_for_head
+from muster_scheduling.admission.cycle import Cycle, Entry, Verdict, entry_key, reserved_for_head
 from muster_scheduling.admission.decide import decide
 from muster_scheduling.admission.decision import (
     Budget,
@@ -46,9 +46,9 @@ __all__ = [
     "Place",
     "PodSetAssignment",
     "PreemptionOracle",
-    "RequestPreemption",
     "Refusal",
     "RefusalReason",
+    "RequestPreemption",
     "Requeued",
     "ReserveQuota",
     "ResourceVerdict",
@@ -59,6 +59,7 @@ __all__ = [
     "Waiter",
     "apply_proposal",
     "decide",
+    "entry_key",
     "explain",
     "max_possible",
     "preferred",

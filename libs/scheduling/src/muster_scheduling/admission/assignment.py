@@ -26,7 +26,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class ResourceVerdict:
-    """What one flavor said about one resource, in milli-units; `requested` counts earlier pod sets."""
+    """What one flavor said about one resource, in milli-units.
+
+    `requested` includes what earlier pod sets were given (`assumed`).
+    """
 
     resource: str
     suit: Suit
@@ -116,7 +119,11 @@ class Assignment:
                     flavors={
                         resource: choice.flavor for resource, choice in pod_set.choices.items()
                     },
-                    usage={resource: pod_set.requests[resource] for resource in pod_set.choices},
+                    usage={
+                        resource: pod_set.requests[resource]
+                        for resource in pod_set.choices
+                        if resource in pod_set.requests
+                    },
                 )
                 for pod_set in self.pod_sets
             ),

@@ -15,7 +15,7 @@ from muster_scheduling.admission.flavors import FlavorAssigner, Pinned, Preempti
 from muster_scheduling.admission.modes import Mode
 from muster_scheduling.admission.partial import largest_gang
 from muster_scheduling.fairness import Contender, Tournament
-from muster_scheduling.policy import FairSharing
+from muster_scheduling.policy import FairSharing, Policy
 from muster_scheduling.preemption.context import Search, Victim
 from muster_scheduling.preemption.victims import Oracle, victims_for
 from muster_scheduling.quota import FlavorResource, QuotaNode
@@ -162,8 +162,17 @@ class Cycle:
         self, workload: PendingWorkload, queue: QueueEntry, *, pinned: Pinned | None = None
     ) -> tuple[Assignment, list[Victim]]:
         """The full gang if it fits or can preempt, else the largest smaller one that can."""
-        assigner = FlavorAssigner(self._view, workload, queue, self._oracle, pinned=pinned)
+        old = self._view.holder_of_key.get(workload.replaces) if workload.replaces else None
+        assigner = FlavorAssigner(
+            self._view,
+            workload,
+            queue,
+            self._oracle,
+            pinned=pinned,
+            replaced=old.admission.pod_sets if old is not None else (),
+        )
         full = assigner.assign()
+        full.replaced = old.id if old is not None else ""
         if full.mode is Mode.FIT:
             return full, []
         victims = self._victims(workload, queue, full)
@@ -203,18 +212,7 @@ class Cycle:
             yield from self._by_shares(entries, policy.fair_sharing)
             return
 
-        def key(entry: Entry) -> tuple[bool, bool, int, int, int, str]:
-            workload = entry.workload
-            return (
-                not workload.has_quota,
-                not (policy.prioritize_preemptors and entry.sticky),
-                entry.assignment.borrowing,
-                -workload.priority if policy.priority_sorting_within_cohort else 0,
-                workload.queued_at_ms,
-                workload.id,
-            )
-
-        yield from sorted(entries, key=key)
+        yield from sorted(entries, key=lambda entry: entry_key(entry, policy))
 
     def _by_shares(self, entries: list[Entry], fair: FairSharing) -> Iterator[Entry]:
         policy = self._view.policy
@@ -224,18 +222,14 @@ class Cycle:
                 node=entry.queue.node,
                 usage=entry.assignment.usage,
                 preemptor=policy.prioritize_preemptors and entry.sticky,
-                priority=(
-                    entry.workload.priority if policy.priority_sorting_within_cohort else 0
-                ),
+                priority=(entry.workload.priority if policy.priority_sorting_within_cohort else 0),
                 queued_at_ms=entry.workload.queued_at_ms,
                 id=entry.workload.id,
             )
             for entry in entries
         }
         return iter(
-            Tournament(
-                self._tree, contenders, non_borrowing_first=fair.prioritize_non_borrowing
-            )
+            Tournament(self._tree, contenders, non_borrowing_first=fair.prioritize_non_borrowing)
         )
 
     def _process(self, entry: Entry) -> None:
@@ -324,6 +318,19 @@ class Cycle:
             return
         entry.reserved = reserved_for_head(entry.queue.node, entry.assignment)
         self._tree.add(entry.queue.node, entry.reserved)
+
+
+def entry_key(entry: Entry, policy: Policy) -> tuple[bool, bool, int, int, int, str]:
+    """Who is processed first without fair sharing: smaller goes first (R-41)."""
+    workload = entry.workload
+    return (
+        not workload.has_quota,
+        not (policy.prioritize_preemptors and entry.sticky),
+        entry.assignment.borrowing,
+        -workload.priority if policy.priority_sorting_within_cohort else 0,
+        workload.queued_at_ms,
+        workload.id,
+    )
 
 
 def reserved_for_head(node: QuotaNode, assignment: Assignment) -> dict[FlavorResource, int]:

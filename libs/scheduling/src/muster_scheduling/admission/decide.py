@@ -14,6 +14,7 @@ from muster_scheduling.admission.decision import (
     Decision,
     EffectGroup,
     EvictWorkload,
+    FinishReplaced,
     Place,
     RequestPreemption,
     Requeued,
@@ -151,24 +152,24 @@ def _one_cycle(
             step = _requeued(entry)
             draft.steps.append(step)
             requeue(view, step)
-        draft.explanations[entry.workload.id] = explain_entry(view, entry)
+        draft.explanations[entry.workload.id] = explain_entry(entry)
 
 
 def _group(view: AdmissionView, entry: Entry) -> EffectGroup | None:
     workload = entry.workload
     if entry.verdict is Verdict.RESERVED:
-        return EffectGroup(
+        reserve = ReserveQuota(
             workload_id=workload.id,
-            effects=(
-                ReserveQuota(
-                    workload_id=workload.id,
-                    admission=entry.assignment.admission(entry.queue.name),
-                    usage=entry.assignment.usage,
-                    attempt=workload.attempt + 1,
-                    borrowing=entry.assignment.borrowing,
-                ),
-            ),
+            admission=entry.assignment.admission(entry.queue.name),
+            usage=entry.assignment.usage,
+            attempt=workload.attempt + 1,
+            borrowing=entry.assignment.borrowing,
         )
+        replaced = entry.assignment.replaced
+        if not replaced:
+            return EffectGroup(workload_id=workload.id, effects=(reserve,))
+        finish = FinishReplaced(workload_id=replaced, replaced_by=workload.id)
+        return EffectGroup(workload_id=workload.id, effects=(reserve, finish))
     if entry.verdict is not Verdict.PREEMPTING:
         return None
     if not entry.victims:

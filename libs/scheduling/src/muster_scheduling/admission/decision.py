@@ -58,7 +58,10 @@ class RequestPreemption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishReplaced:
-    """A slice that the newly reserved workload takes over; it ends when that one is admitted."""
+    """A slice that the newly reserved workload takes over; it ends when that one is admitted.
+
+    Until then the new one is charged only what it asks beyond the old one.
+    """
 
     workload_id: str
     replaced_by: str
@@ -195,4 +198,5 @@ def holder(pending: PendingWorkload, effect: ReserveQuota, now_ms: int) -> Admit
         reserved_at_ms=now_ms,
         attempt=effect.attempt,
         usage=effect.usage,
+        admission=effect.admission,
     )

@@ -1,8 +1,10 @@
 """Whether a flavor may serve a pod set at all, quota aside (R-27 to R-29)."""
 
-from muster_domain.queues import ResourceFlavor
+from collections.abc import Mapping
+
+from muster_domain.queues import ResourceFlavor, Topology
 from muster_domain.selectors import NodeDemand, Selector, Taint, untolerated
-from muster_domain.workload import TopologyMode
+from muster_domain.workload import TopologyMode, TopologyRequest
 from muster_scheduling.snapshot.catalog import Group, QueueEntry
 from muster_scheduling.snapshot.view import AdmissionView
 from muster_scheduling.snapshot.workloads import PendingWorkload, PodSetRequest
@@ -72,21 +74,21 @@ def _topology_mismatch(
             return f"flavor {flavor.name} supports only topology aware scheduling"
         return ""
     if not flavor.topology_name:
-        if _serves(entry, flavor.name, pod_set):
-            return f"flavor {flavor.name} does not support topology aware scheduling"
-        return ""
+        serves = _serves(entry, flavor.name, pod_set)
+        return f"flavor {flavor.name} does not support topology aware scheduling" if serves else ""
     topologies = view.catalog.topologies
-    if topologies is None:
-        return ""
+    return "" if topologies is None else _level_missing(topologies, request, flavor)
+
+
+def _level_missing(
+    topologies: Mapping[str, Topology], request: TopologyRequest, flavor: ResourceFlavor
+) -> str:
     topology = topologies.get(flavor.topology_name)
     if topology is None:
         return f"flavor {flavor.name} information missing in the topology cache"
     wanted = request.node_label if request.mode is not TopologyMode.UNCONSTRAINED else ""
-    missing = [
-        level
-        for level in (wanted, *(constraint.node_label for constraint in request.slices))
-        if level and level not in topology.levels
-    ]
+    levels = (wanted, *(constraint.node_label for constraint in request.slices))
+    missing = any(level and level not in topology.levels for level in levels)
     return f"flavor {flavor.name} does not contain the requested level" if missing else ""
 
 

@@ -8,9 +8,16 @@ from muster_scheduling.admission.assignment import Attempt, PodSetAssignment, Re
 from muster_scheduling.admission.cycle import Entry, Verdict
 from muster_scheduling.admission.modes import Suit
 from muster_scheduling.quota.tree import is_unlimited
-from muster_scheduling.snapshot.view import AdmissionView
 
 _RESERVED = Explanation(reason="QuotaReserved", message="Quota is reserved")
+
+_SAID = {
+    Verdict.WRONG_NAMESPACE: "workload namespace doesn't match ClusterQueue selector",
+    Verdict.OVERLAPPING: "Workload has overlapping preemption targets with another workload",
+    Verdict.NO_LONGER_FITS: "Workload no longer fits after processing another workload",
+    Verdict.DEFERRED: "Fits once the preemptions issued for another workload complete",
+    Verdict.GATED: "Workload requires preemption, but it's gated",
+}
 
 _SUIT_REASON = {
     Suit.FIT: "Fit",
@@ -20,14 +27,14 @@ _SUIT_REASON = {
 }
 
 
-def explain_entry(view: AdmissionView, entry: Entry) -> Explanation:
+def explain_entry(entry: Entry) -> Explanation:
     """The verdict of one cycle on one workload."""
     if entry.verdict is Verdict.RESERVED:
         return _RESERVED
     pod_sets = entry.assignment.pod_sets
     return Explanation(
         reason=entry.reason,
-        message=_message(view, entry),
+        message=_message(entry),
         flavors=tuple(v for pod_set in pod_sets for v in _flavor_verdicts(pod_set)),
         preemption=_preemption(entry),
         remedy=_remedy(entry),
@@ -48,28 +55,18 @@ def attempt_texts(attempts: Iterable[Attempt]) -> list[str]:
     return texts
 
 
-def _message(view: AdmissionView, entry: Entry) -> str:
-    match entry.verdict:
-        case Verdict.WRONG_NAMESPACE:
-            return "workload namespace doesn't match ClusterQueue selector"
-        case Verdict.INADMISSIBLE:
-            return entry.workload.inadmissible or f"ClusterQueue {entry.queue.name} is inactive"
-        case Verdict.OVERLAPPING:
-            return "Workload has overlapping preemption targets with another workload"
-        case Verdict.NO_LONGER_FITS:
-            return "Workload no longer fits after processing another workload"
-        case Verdict.DEFERRED:
-            return "Fits once the preemptions issued by another workload complete"
-        case Verdict.GATED:
-            return "Workload requires preemption, but it's gated"
-        case _:
-            del view
-            text = "; ".join(_pod_set_text(p) for p in entry.assignment.pod_sets if _has_text(p))
-            if entry.verdict is not Verdict.PREEMPTING:
-                return text
-            pending = f"Pending the preemption of {len(entry.victims)} workload(s)"
-            waits = pending if entry.victims else "Waiting for victims to be chosen"
-            return f"{text}. {waits}" if text else waits
+def _message(entry: Entry) -> str:
+    said = _SAID.get(entry.verdict)
+    if said is not None:
+        return said
+    if entry.verdict is Verdict.INADMISSIBLE:
+        return entry.workload.inadmissible or f"ClusterQueue {entry.queue.name} is inactive"
+    text = "; ".join(_pod_set_text(p) for p in entry.assignment.pod_sets if _has_text(p))
+    if entry.verdict is not Verdict.PREEMPTING:
+        return text
+    pending = f"Pending the preemption of {len(entry.victims)} workload(s)"
+    waits = pending if entry.victims else "Waiting for victims to be chosen"
+    return f"{text}. {waits}" if text else waits
 
 
 def _has_text(pod_set: PodSetAssignment) -> bool:

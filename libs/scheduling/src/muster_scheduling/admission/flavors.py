@@ -9,6 +9,7 @@ from muster_domain.queues import (
     ReclaimWithinCohort,
     UndeclaredResources,
 )
+from muster_domain.states import PodSetAdmission
 from muster_scheduling.admission.assignment import (
     Assignment,
     Attempt,
@@ -65,7 +66,9 @@ class FlavorAssigner:
         oracle: PreemptionOracle,
         *,
         pinned: Pinned | None = None,
+        replaced: Sequence[PodSetAdmission] = (),
     ) -> None:
+        self._replaced = {granted.name: granted for granted in replaced}
         self._view = view
         self._tree = view.tree
         self._workload = workload
@@ -99,6 +102,8 @@ class FlavorAssigner:
                 tried[index] = {name: c.tried_index for name, c in result.choices.items()}
             if any(result.reason is not None for result in results):
                 break
+        else:
+            self._check_topology(assignment)
         reasons = [p.reason for p in assignment.pod_sets if p.reason is not None]
         assignment.reason = most_severe(reasons)
         assignment.mode = min((p.mode for p in assignment.pod_sets), default=Mode.NO_FIT)
@@ -145,23 +150,32 @@ class FlavorAssigner:
                 summed[resource] = summed.get(resource, 0) + amount
         choices: dict[str, Choice] = {}
         attempts: list[Attempt] = []
-        reason: PendingReason | None = None
+        reasons: list[PendingReason] = []
         problem = ""
+        failed: set[int] = set()
         for resource in sorted(summed):
-            if resource in choices:
-                continue
             group = self._entry.group_of.get(resource)
+            if resource in choices or (group is not None and group.index in failed):
+                continue
             if group is None:
-                reason = PendingReason.NO_MATCHING_FLAVOR
+                reasons.append(PendingReason.NO_MATCHING_FLAVOR)
                 problem = f"resource {resource} unavailable in ClusterQueue"
-                break
-            wanted = {name: a for name, a in summed.items() if name in group.resources}
-            found = self._scan(unit, group, resource, wanted, assumed, attempts)
-            if not found:
-                reason = least_severe([a.reason for a in attempts if a.reason is not None])
-                reason = reason or PendingReason.NO_MATCHING_FLAVOR
-                break
-            choices.update(found)
+                continue
+            wanted = {
+                name: amount - self._held(unit, name)
+                for name, amount in summed.items()
+                if name in group.resources
+            }
+            tried: list[Attempt] = []
+            found = self._scan(unit, group, resource, wanted, assumed, tried)
+            attempts += tried
+            if found:
+                choices.update(found)
+                continue
+            failed.add(group.index)
+            why = least_severe([a.reason for a in tried if a.reason is not None])
+            reasons.append(why or PendingReason.NO_MATCHING_FLAVOR)
+        reason = most_severe(reasons)
         pod_sets = self._workload.pod_sets
         return [
             PodSetAssignment(
@@ -170,13 +184,40 @@ class FlavorAssigner:
                 requests=requests[index],
                 choices={}
                 if reason is not None
-                else {name: choices[name] for name in requests[index]},
+                else self._own_choices(requests[index], choices, grouped=len(unit) > 1),
                 attempts=attempts,
                 reason=reason,
                 problem=problem,
             )
             for index in unit
         ]
+
+    def _own_choices(
+        self, requests: Mapping[str, int], choices: dict[str, Choice], *, grouped: bool
+    ) -> dict[str, Choice]:
+        """A pod set without requests follows its group's flavors that have a topology (R-26)."""
+        if requests or not grouped:
+            return {name: choices[name] for name in requests}
+        return {
+            name: choice for name, choice in choices.items() if self._topology_of(choice.flavor)
+        }
+
+    def _topology_of(self, flavor: str) -> str:
+        declared = self._view.catalog.flavors.get(flavor)
+        return declared.topology_name if declared is not None else ""
+
+    def _check_topology(self, assignment: Assignment) -> None:
+        """A pod set that sits by topology needs exactly one flavor that has one."""
+        for pod_set, result in zip(self._workload.pod_sets, assignment.pod_sets, strict=False):
+            if pod_set.topology is None and not self._entry.topology_only:
+                continue
+            flavors = {c.flavor for c in result.choices.values() if self._topology_of(c.flavor)}
+            if len(flavors) > 1:
+                result.problem = f"more than one TAS flavor assigned: {', '.join(sorted(flavors))}"
+            elif not flavors and pod_set.topology is not None:
+                result.problem = "no TAS flavor assigned"
+            if result.problem:
+                result.reason = PendingReason.NO_MATCHING_FLAVOR
 
     def _scan(
         self,
@@ -219,6 +260,14 @@ class FlavorAssigner:
             for name, (flavor, outlook) in best.items()
         }
 
+    def _held(self, unit: list[int], resource: str) -> int:
+        """What the slice that is taken over holds already (R-110)."""
+        if not self._replaced:
+            return 0
+        names = [self._workload.pod_sets[index].name for index in unit]
+        held = [self._replaced[name].usage for name in names if name in self._replaced]
+        return sum(usage.get(resource, 0) for usage in held)
+
     def _first(self, index: int, resource: str) -> int:
         if self._bookmark is None or index >= len(self._bookmark.tried):
             return 0
@@ -229,6 +278,9 @@ class FlavorAssigner:
             return f"skipping flavor {flavor} as another was nominated for {resource}"
         for index in unit:
             pod_set = self._workload.pod_sets[index]
+            old = self._replaced.get(pod_set.name)
+            if old is not None and old.flavors.get(resource, flavor) != flavor:
+                return f"flavor {flavor} is not the one of the slice that is taken over"
             why = obstacle(self._view, self._workload, pod_set, self._entry, flavor)
             if why:
                 return why
@@ -289,12 +341,15 @@ class FlavorAssigner:
             reason=reason,
         )
 
-    @staticmethod
-    def _count(assignment: Assignment, result: PodSetAssignment) -> None:
+    def _count(self, assignment: Assignment, result: PodSetAssignment) -> None:
         usage = assignment.usage
+        old = self._replaced.get(result.name)
         for resource, choice in result.choices.items():
+            if resource not in result.requests:
+                continue
+            held = old.usage.get(resource, 0) if old is not None else 0
             fr = (choice.flavor, resource)
-            usage[fr] = usage.get(fr, 0) + result.requests[resource]
+            usage[fr] = usage.get(fr, 0) + result.requests[resource] - held
             assignment.borrowing = max(assignment.borrowing, choice.borrow)
 
 

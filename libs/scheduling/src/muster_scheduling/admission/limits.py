@@ -65,7 +65,7 @@ def _asked(entry: QueueEntry, pod_set: PodSetRequest) -> dict[str, int]:
     }
 
 
-def _reaches(  # noqa: PLR0913 - one question's parts
+def _reaches(
     view: AdmissionView,
     workload: PendingWorkload,
     pod_set: PodSetRequest,

@@ -80,7 +80,7 @@ def explain(snapshot: Snapshot, workload_id: str) -> Explanation | None:
     mark = view.journal.checkpoint()
     judged = Cycle(view, snapshot.now_ms, victims_inline=True).nominate(workload, entry)
     _judge(judged)
-    found = explain_entry(view, judged)
+    found = explain_entry(judged)
     text = _preemption(snapshot, judged)
     view.journal.rollback(mark)
     if text:

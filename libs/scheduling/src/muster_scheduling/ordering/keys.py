@@ -1,10 +1,12 @@
 """The total orders: who is tried first, who is taken first. Every one ends in the id."""
 
+import re
+
 from muster_domain.conditions import EvictionReason, PreemptionReason
-from muster_domain.errors import InvalidValue
 from muster_domain.workload import Workload
 from muster_scheduling.policy import Policy, RequeueTimestamp
 
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,10}")
 PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"
 
 OrderKey = tuple[int, int, str]
@@ -19,19 +21,12 @@ def order_key(priority: int, queued_at_ms: int, workload_id: str) -> OrderKey:
 def effective_priority(workload: Workload, policy: Policy) -> int:
     """The priority, plus the boost annotation where the policy honours it.
 
-    Raises `InvalidValue` when the annotation is not a whole number.
+    A boost that is not a whole number counts as none, as in Kueue.
     """
     if not policy.priority_boost:
         return workload.priority
-    written = workload.annotations.get(PRIORITY_BOOST, "0")
-    try:
-        return workload.priority + int(written)
-    except ValueError as error:
-        raise InvalidValue(
-            f"{written!r} is not a whole number",
-            field=f"metadata.annotations[{PRIORITY_BOOST}]",
-            fix="write a number such as 100 or -100",
-        ) from error
+    written = workload.annotations.get(PRIORITY_BOOST, "")
+    return workload.priority + (int(written) if _WHOLE_NUMBER.fullmatch(written) else 0)
 
 
 def queue_timestamp_ms(

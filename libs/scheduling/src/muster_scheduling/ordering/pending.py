@@ -8,7 +8,7 @@ waits, and a trigger costs as much as there are classes, not workloads.
 from collections.abc import Iterator
 from heapq import merge
 
-from muster_scheduling.ordering.keys import OrderKey
+from muster_scheduling.ordering.keys import OrderKey, backoff_expired
 from muster_scheduling.ordering.line import Line, empty_line
 from muster_scheduling.quota import Journal
 from muster_scheduling.snapshot.workloads import PendingWorkload, ScanBookmark
@@ -125,8 +125,8 @@ class PendingQueue:
         for shape in [name for name, members in self._classes.items() if members.blocked]:
             self._set_blocked(shape, blocked=False)
         for workload_id in list(self._parked):
-            requeue_at = self.workloads[workload_id].requeue_at_ms
-            if requeue_at is None or requeue_at <= now_ms:
+            parked = self.workloads[workload_id]
+            if backoff_expired(parked.requeue_at_ms, now_ms, held_back=parked.held_back):
                 self.unpark(workload_id)
         return self._active > before
 

@@ -40,11 +40,15 @@ class Domains:
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """Rows to use (as what fits there), how many pods they take, the levels to descend through."""
+    """Rows to use (as what fits there), how many pods they take, the levels to descend through.
+
+    With `one_node` all pods go to one of the rows, whichever; each can take them all.
+    """
 
     fits: Vector
     members: int
-    inner: tuple[Vector, ...]
+    inner: tuple[Vector, ...] = ()
+    one_node: bool = False
 
 
 def domains(columns: Columns, labels: tuple[str, ...]) -> Domains:
@@ -61,7 +65,7 @@ def narrow(found: Domains, pod_set: PodSetRequest, fits: Vector, count: int) -> 
     """
     limited, members = fits_at_most(fits, count)
     request = pod_set.topology
-    anywhere = Narrowed(limited, members, ())
+    anywhere = Narrowed(limited, members)
     if request is None or request.mode is TopologyMode.UNCONSTRAINED or not members:
         return anywhere
     level = found.number_of(request.node_label)
@@ -78,12 +82,12 @@ def _inside(found: Domains, level: int, fits: Vector, count: int) -> Narrowed:
     domain_of = found.levels[level]
     totals = domain_totals(domain_of, fits)
     if not len(totals):
-        return Narrowed(np.zeros_like(fits), 0, ())
+        return Narrowed(np.zeros_like(fits), 0)
     best = min(count, int(totals.max()))
     able = totals >= best
     tightest = totals == totals[able].min()
     if _one_node_each(domain_of):
-        return Narrowed(np.where(fits >= best, fits, 0), best, ())
+        return Narrowed(np.where(fits >= best, fits, 0), best, one_node=True)
     chosen = int(np.argmax(tightest))
     inside, members = fits_at_most(np.where(domain_of == chosen, fits, 0), best)
     return Narrowed(inside, members, found.inner(level))

@@ -204,7 +204,7 @@ class _Attempt:
         rank = self._rank(index)
         if self.yielding:
             return in_order(narrowed.fits, narrowed.members, rank)
-        if self.policy is PlacementPolicy.SPREAD:
+        if self.policy is PlacementPolicy.SPREAD and not narrowed.one_node:
             filling = partial(spread, rank=rank)
             return by_tier(narrowed.fits, narrowed.members, tier, filling)
         filling = partial(by_tier, tier=tier, fill=partial(pack, rank=rank))

@@ -25,7 +25,7 @@ class Victim:
 
 
 class Search:
-    """One question: who must go so that `preemptor` can have `usage` in `entry`?
+    """One question: who must go so that `preemptor` can have `usage` in `entry`.
 
     `need` are the pairs for which room must be made: only who uses one of them is a candidate.
     """

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from muster_domain.errors import NotFound
-
 from muster_scheduling.preemption.classical import classical_victims
 from muster_scheduling.preemption.context import Search, Victim
 from muster_scheduling.preemption.fair import fair_victims
@@ -24,7 +23,7 @@ class Possibility(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a preemptor wants: `usage` of `cluster_queue`, and the pairs in which room must be made."""
+    """What a preemptor wants in a ClusterQueue; `need` are the pairs in which room must be made."""
 
     cluster_queue: str
     usage: Vector

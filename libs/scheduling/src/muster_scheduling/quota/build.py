@@ -52,7 +52,7 @@ def build_tree(members: Members) -> QuotaTree:
         if node.parent is None:
             _sum_up(node)
             _spread_down(node, ())
-    return QuotaTree(queues, cohorts, frozenset(cyclic))
+    return QuotaTree(queues, cohorts, frozenset(cyclic), looped)
 
 
 def _cohort_nodes(members: Members) -> dict[str, QuotaNode]:

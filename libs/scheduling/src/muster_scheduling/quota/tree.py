@@ -120,17 +120,19 @@ class QuotaNode:
 class QuotaTree:
     """All cohort trees together. Every change of usage goes through the journal."""
 
-    __slots__ = ("cohorts", "cyclic", "journal", "queues")
+    __slots__ = ("cohorts", "cyclic", "cyclic_cohorts", "journal", "queues")
 
     def __init__(
         self,
         queues: Mapping[str, QuotaNode],
         cohorts: Mapping[str, QuotaNode],
         cyclic: frozenset[str],
+        cyclic_cohorts: frozenset[str],
     ) -> None:
         self.queues = queues
         self.cohorts = cohorts
         self.cyclic = cyclic
+        self.cyclic_cohorts = cyclic_cohorts
         self.journal = Journal()
 
     def available(self, node: QuotaNode, fr: FlavorResource) -> int:

@@ -89,9 +89,10 @@ class QueueEntry:
             )
             for index, group in enumerate(queue.resource_groups)
         )
-        self.group_of: dict[str, Group] = {
-            resource: group for group in self.groups for resource in sorted(group.resources)
-        }
+        self.group_of: dict[str, Group] = {}
+        for group in self.groups:
+            for resource in sorted(group.resources):
+                self.group_of.setdefault(resource, group)
         self.root = catalog.root_of(queue)
         self.inactive = catalog.inactive_reasons(queue)
         flavors = [catalog.flavors.get(name) for group in self.groups for name in group.flavors]

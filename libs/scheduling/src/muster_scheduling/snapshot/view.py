@@ -29,6 +29,7 @@ class AdmissionView:
         self.policy = policy or Policy()
         self.admitted: dict[str, dict[str, AdmittedWorkload]] = {}
         self.holders: dict[str, AdmittedWorkload] = {}
+        self.holder_of_key: dict[str, AdmittedWorkload] = {}
         self.evicting: dict[str, bool] = {}
         self.claims: dict[str, tuple[str, Vector]] = {}
         self.queues: dict[str, PendingQueue] = {}
@@ -79,7 +80,9 @@ class AdmissionView:
         """
         if workload.id in self.queue_of or (workload.id in self.holders and not workload.has_quota):
             raise Conflict(f"workload {workload.id} is already known")
-        held_back = not backoff_expired(workload.requeue_at_ms, now_ms)
+        held_back = not backoff_expired(
+            workload.requeue_at_ms, now_ms, held_back=workload.held_back
+        )
         name = self._enqueue(workload, held_back=held_back)
         self._settle()
         return name
@@ -121,6 +124,7 @@ class AdmissionView:
             queue = self.admitted[workload.cluster_queue] = {}
         journal.put(queue, workload.id, workload)
         journal.put(self.holders, workload.id, workload)
+        journal.put(self.holder_of_key, workload.key, workload)
         if workload.evicting:
             journal.put(self.evicting, workload.id, True)  # noqa: FBT003 - a set of ids
         entry = self.catalog.queues.get(workload.cluster_queue)
@@ -132,6 +136,11 @@ class AdmissionView:
         if workload_id in self.holders:
             self.evict(workload_id)
             self._settle()
+
+    def mark_admitted(self, workload_id: str) -> None:
+        """Its quota is posted."""
+        if workload_id in self.holders:
+            self.holders[workload_id].admitted = True
 
     def release(self, workload_id: str) -> AdmittedWorkload | None:
         """It is gone: give its quota back, and let its whole tree be looked at again (R-43)."""
@@ -162,6 +171,8 @@ class AdmissionView:
         """Stop counting a holder, journalled."""
         self.journal.drop(self.admitted[workload.cluster_queue], workload.id)
         self.journal.drop(self.holders, workload.id)
+        if self.holder_of_key.get(workload.key) is workload:
+            self.journal.drop(self.holder_of_key, workload.key)
         entry = self.catalog.queues.get(workload.cluster_queue)
         if entry is not None:
             self.tree.remove(entry.node, workload.usage)

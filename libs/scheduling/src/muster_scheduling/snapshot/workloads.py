@@ -14,6 +14,7 @@ from muster_scheduling.ordering.keys import OrderKey, effective_priority, order_
 from muster_scheduling.policy import Policy
 from muster_scheduling.quota import FlavorResource, Vector, bounded
 
+REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
 ALLOWED_FLAVORS = "kueue.x-k8s.io/workload-allowed-resource-flavors"
 
 
@@ -56,6 +57,8 @@ class PendingWorkload:
     """A workload that waits for quota.
 
     `shape` is equal for workloads that the core cannot tell apart but by age (R-48).
+    `replaces` is the key of the smaller slice of an elastic job that this one takes over (R-110).
+    `held_back` keeps it out of the line whatever the time.
     `has_quota` marks one that already holds quota and comes back for something else.
     """
 
@@ -69,6 +72,7 @@ class PendingWorkload:
     pod_sets: tuple[PodSetRequest, ...]
     shape: str
     requeue_at_ms: int | None = None
+    held_back: bool = False
     attempt: int = 0
     allowed_flavors: frozenset[str] | None = None
     replaces: str = ""
@@ -98,7 +102,8 @@ class PendingWorkload:
 class AdmittedWorkload:
     """A workload that holds quota: what it is charged, and by what it is chosen as a victim.
 
-    `evicting` is set once it must go; its quota stays charged until it has gone.
+    `evicting` is set once it must go; its quota stays charged until it has gone. `admitted` is set
+    once its quota is posted.
     """
 
     id: str
@@ -110,7 +115,9 @@ class AdmittedWorkload:
     reserved_at_ms: int
     attempt: int
     usage: Vector
+    admission: Admission
     evicting: bool = False
+    admitted: bool = False
 
 
 def prepare(
@@ -124,7 +131,6 @@ def prepare(
 
     `queued_at_ms` is the time that orders it (`queue_timestamp_ms`); creation by default.
     `reclaimable` counts pods by pod set that are done and need not start again (R-15).
-    Raises `InvalidValue` when the priority boost annotation cannot be read.
     """
     priority = effective_priority(workload, policy)
     done = reclaimable or {}
@@ -143,10 +149,11 @@ def prepare(
         pod_sets=pod_sets,
         shape=shape,
         allowed_flavors=flavors,
+        replaces=workload.annotations.get(REPLACES, ""),
     )
 
 
-def hold(
+def hold(  # noqa: PLR0913 - the facts of one reservation, each by its name
     workload: Workload,
     admission: Admission,
     policy: Policy,
@@ -155,6 +162,7 @@ def hold(
     attempt: int = 1,
     queued_at_ms: int | None = None,
     evicting: bool = False,
+    admitted: bool = False,
     reclaimable: Mapping[str, int] | None = None,
 ) -> AdmittedWorkload:
     """Ready a workload that holds quota for being charged and considered as a victim."""
@@ -168,7 +176,9 @@ def hold(
         reserved_at_ms=reserved_at_ms,
         attempt=attempt,
         usage=charged(admission, workload.pod_sets, reclaimable),
+        admission=admission,
         evicting=evicting,
+        admitted=admitted,
     )
 
 
