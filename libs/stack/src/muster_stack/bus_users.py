@@ -1,0 +1,190 @@
+"""What each bus user may publish and receive.
+
+An owner publishes its own facts and nothing else; an agent speaks for its node and reads what its
+node is to do; a CI system submits to its namespaces and reads their decisions. Everybody receives
+replies on an inbox of their own.
+
+CI systems live in an account of their own. A stream acknowledges to whatever reply subject the
+publisher names, unchecked by permissions: from inside the account of the services, a submitter
+could have acknowledgements written over leases.
+"""
+
+from dataclasses import dataclass
+
+from muster_contracts import streams
+from muster_contracts.subjects import Service, pod_commands_for, token
+from muster_stack.access import ANY_NODE, EVERYWHERE, OPERATOR, Access, agent_login, ci_login
+
+_API = "$JS.API"
+_LEASES = f"KV_{streams.LEASES.name}"
+DECISIONS = "muster.v1.decisions.>"
+DECISION_READS = f"{_API}.DIRECT.GET.{streams.DECISIONS.name}.{DECISIONS}"
+JOBS = "muster.v1.jobs.>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BusUser:
+    """One login. `answers` lets it reply, once, to whoever asked."""
+
+    name: str
+    publish: tuple[str, ...]
+    subscribe: tuple[str, ...]
+    answers: bool = False
+
+
+def internal_users(access: Access) -> tuple[BusUser, ...]:
+    """The users of the account that holds the streams, sorted by name."""
+    agents = [*access.nodes, *([ANY_NODE] if access.simulated else [])]
+    users = [operator(), gateway(), admission(), placement(), preemption(), accounting()]
+    users += [agent(node) for node in agents]
+    return tuple(sorted(users, key=lambda user: user.name))
+
+
+def ci_users(access: Access) -> tuple[BusUser, ...]:
+    """The users of the account of the CI systems, sorted by name."""
+    return tuple(ci_system(name, access.ci[name]) for name in sorted(access.ci))
+
+
+def operator() -> BusUser:
+    """Declares streams, re-drives dead letters, looks at everything."""
+    return BusUser(
+        name=OPERATOR,
+        publish=("muster.>", f"{_API}.>", "$JS.ACK.>", "$JS.FC.>", "$KV.>"),
+        subscribe=("muster.>", "$JS.EVENT.>", "$KV.>", _inbox(OPERATOR)),
+    )
+
+
+def gateway() -> BusUser:
+    """Owns intent: takes jobs from the front door and refuses some, asks the owners."""
+    return _owner(
+        Service.GATEWAY,
+        publishes=(
+            "muster.obj.>",
+            JOBS,
+            DECISIONS,
+            "muster.rpc.*.v1.>",
+            *_shares(streams.FRONT_DOOR),
+        ),
+        reads=(streams.OBJECTS, streams.EVENTS, streams.DECISIONS, streams.JOBS),
+        hears=("muster.tel.agent.v1.>", DECISIONS),
+    )
+
+
+def admission() -> BusUser:
+    """Owns workload state and quota, and says the decisions aloud."""
+    return _owner(
+        Service.ADMISSION,
+        publishes=(DECISIONS,),
+        reads=(streams.EVENTS, streams.OBJECTS),
+    )
+
+
+def placement() -> BusUser:
+    """Owns nodes and seats; only it tells agents what to do."""
+    return _owner(
+        Service.PLACEMENT,
+        publishes=("muster.cmd.agent.v1.pod.>",),
+        reads=(streams.EVENTS, streams.OBJECTS, streams.PODS),
+        hears=("muster.tel.agent.v1.>",),
+    )
+
+
+def preemption() -> BusUser:
+    """Proposes victims."""
+    return _owner(Service.PREEMPTION, reads=(streams.EVENTS, streams.OBJECTS))
+
+
+def accounting() -> BusUser:
+    """Reads the log and keeps its own books."""
+    return _owner(Service.ACCOUNTING, reads=(streams.EVENTS, streams.OBJECTS))
+
+
+def agent(node: str) -> BusUser:
+    """Says what one node observes and reads what its pods should become."""
+    name = agent_login(node)
+    place = ANY_NODE if node == ANY_NODE else token(node)
+    creates = f"{_API}.CONSUMER.CREATE.{streams.PODS.name}"
+    reads = f"{creates}.>" if node == ANY_NODE else f"{creates}.*.{pod_commands_for(node)}"
+    return BusUser(
+        name=name,
+        publish=(
+            f"muster.evt.agent.v1.*.{place}",
+            f"muster.tel.agent.v1.*.{place}",
+            f"muster.tel.agent.v1.output.{place}.*",
+            f"muster.dlq.agent.{streams.PODS.name}",
+            reads,
+            f"{_API}.CONSUMER.MSG.NEXT.{streams.PODS.name}.*",
+            f"{_API}.CONSUMER.DELETE.{streams.PODS.name}.*",
+            f"{_API}.DIRECT.GET.{streams.EVENTS.name}.muster.evt.agent.v1.*.{place}",
+            *_stream_checks(),
+        ),
+        subscribe=(_inbox(name),),
+    )
+
+
+def ci_system(name: str, namespaces: tuple[str, ...]) -> BusUser:
+    """Submits jobs to its namespaces and reads their decisions."""
+    login = ci_login(name)
+    places = [EVERYWHERE if each == EVERYWHERE else token(each) for each in namespaces]
+    reads = DECISION_READS.removesuffix(">")
+    return BusUser(
+        name=login,
+        publish=(
+            *(f"muster.v1.jobs.{place}.*" for place in places),
+            *(f"{reads}{place}.>" for place in places),
+        ),
+        subscribe=(*(f"muster.v1.decisions.{place}.>" for place in places), _inbox(login)),
+    )
+
+
+def _owner(
+    service: Service,
+    *,
+    publishes: tuple[str, ...] = (),
+    reads: tuple[streams.Stream, ...] = (),
+    hears: tuple[str, ...] = (),
+) -> BusUser:
+    own = (
+        f"muster.evt.{service}.v1.>",
+        f"muster.dlq.{service}.*",
+        f"$KV.{streams.LEASES.name}.{service}.>",
+    )
+    reading = tuple(subject for stream in reads for subject in _reads(stream.name))
+    return BusUser(
+        name=str(service),
+        publish=(*own, *publishes, *reading, *_reads(_LEASES), *_stream_checks()),
+        subscribe=(f"muster.rpc.{service}.v1.>", *hears, _inbox(service)),
+        answers=True,
+    )
+
+
+def _reads(stream: str) -> tuple[str, ...]:
+    """Reading a stream in order, and the last message of a subject."""
+    return (
+        f"{_API}.CONSUMER.CREATE.{stream}",
+        f"{_API}.CONSUMER.CREATE.{stream}.>",
+        f"{_API}.CONSUMER.INFO.{stream}.*",
+        f"{_API}.CONSUMER.MSG.NEXT.{stream}.*",
+        f"{_API}.CONSUMER.DELETE.{stream}.*",
+        f"{_API}.DIRECT.GET.{stream}",
+        f"{_API}.DIRECT.GET.{stream}.>",
+        f"{_API}.STREAM.MSG.GET.{stream}",
+        f"$JS.FC.{stream}.>",
+    )
+
+
+def _shares(durable: streams.Durable) -> tuple[str, ...]:
+    """Taking and acknowledging messages of a declared consumer."""
+    return (
+        f"{_API}.CONSUMER.INFO.{durable.stream}.{durable.name}",
+        f"{_API}.CONSUMER.MSG.NEXT.{durable.stream}.{durable.name}",
+        f"$JS.ACK.{durable.stream}.{durable.name}.>",
+    )
+
+
+def _stream_checks() -> tuple[str, ...]:
+    return (f"{_API}.STREAM.INFO.*", f"{_API}.INFO")
+
+
+def _inbox(login: str) -> str:
+    return f"_INBOX.{login}.>"
