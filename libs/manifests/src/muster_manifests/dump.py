@@ -13,6 +13,7 @@ from muster_manifests.plain import Plain
 
 _LINE_MAX = 1 << 20
 _NEEDS_NO_QUOTES = re.compile(r"[A-Za-z./_][A-Za-z0-9./_-]*")
+_BLOCK = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?\n)(?:(?:[ -~]*[!-~])?\n)*(?:[ -~]*[!-~])?")
 _WORDS_OF_YAML = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 
 
@@ -42,7 +43,7 @@ class _Representer(SafeRepresenter):
 
 
 def _represent_text(representer: Any, data: str) -> Any:  # noqa: ANN401 - ruamel has no types
-    if "\n" in data:
+    if _BLOCK.fullmatch(data):
         style = "|"
     elif _NEEDS_NO_QUOTES.fullmatch(data) and data.lower() not in _WORDS_OF_YAML:
         style = None
@@ -51,5 +52,5 @@ def _represent_text(representer: Any, data: str) -> Any:  # noqa: ANN401 - ruame
     return representer.represent_scalar("tag:yaml.org,2002:str", data, style=style)
 
 
-_register: Any = _Representer.add_representer
-_register(str, _represent_text)
+_untyped: Any = _Representer
+_untyped.add_representer(str, _represent_text)

@@ -65,6 +65,8 @@ def read_document(written: SourceDocument, source: str, options: LoadOptions) ->
 
 def _read_object(reader: ObjectReader) -> tuple[Manifest, Content] | None:
     api_version, kind = reader.required_text("apiVersion"), reader.required_text("kind")
+    if not api_version or not kind:
+        return None
     group, _, version = api_version.rpartition("/")
     entry = _ALL_KINDS.get((group, kind))
     if entry is None or version not in entry.versions:
@@ -102,7 +104,20 @@ def _decline(reader: ObjectReader, group: str, kind: str, entry: KindEntry | Non
         labels = reader.object("metadata").object("labels")
         queue = ", its queue label has no effect" if QUEUE_NAME in labels else ""
         reader.warn("kind", f"{kind} asks nothing of Muster: left alone{queue}")
-    elif api_version and kind:
+    else:
+        _refuse_unknown(reader, api_version, kind)
+
+
+def _refuse_unknown(reader: ObjectReader, api_version: str, kind: str) -> None:
+    elsewhere = [
+        f"{group}/{entry.versions[-1]}".lstrip("/")
+        for (group, name), entry in _ALL_KINDS.items()
+        if name == kind
+    ]
+    if elsewhere:
+        fix = f"write apiVersion: {' or '.join(elsewhere)}"
+        reader.problem("apiVersion", f"there is no {kind} in {api_version}", fix)
+    else:
         names = ", ".join(sorted({name for _, name in _ALL_KINDS}))
         reader.problem("kind", f"{api_version} {kind} is not a known kind", f"known are {names}")
 

@@ -109,16 +109,18 @@ class _StreamReader:
         self._values = 0
 
     def documents(self) -> Iterator[SourceDocument]:
-        count, start_index = 0, 0
+        count, start_index, end_index, head = 0, 0, 0, ""
         for token in read_tokens(self._text, source=self._source):
             if token.kind is TokenKind.DOCUMENT_START:
                 self._stack, self._anchors, self._root, self._values = [], {}, None, 0
                 start_index = token.end_index
+                head = _comments(self._text[end_index : token.start_index])
             elif token.kind is TokenKind.DOCUMENT_END:
                 count += 1
                 if count > DOCUMENTS_MAX:
                     raise self._error(token, f"more than {DOCUMENTS_MAX} documents", "split it")
-                document = self._document(self._text[start_index : token.start_index])
+                end_index = token.start_index
+                document = self._document(head, self._text[start_index:end_index])
                 if document.value is not None:
                     yield document
             else:
@@ -201,13 +203,13 @@ class _StreamReader:
         if token.tag not in known:
             raise self._error(token, f"the tag {token.tag} is not read", "write a plain value")
 
-    def _document(self, text: str) -> SourceDocument:
+    def _document(self, head: str, text: str) -> SourceDocument:
         expansion = _Expansion(self._source)
         value = None if self._root is None else expansion.expand(self._root, (), 0)
         return SourceDocument(
             value=value,
             marks=expansion.marks,
-            text=_LEADING_BLANK_LINES.sub("", text),
+            text=head + _LEADING_BLANK_LINES.sub("", text),
             problems=tuple(expansion.problems),
             warnings=tuple(expansion.warnings),
         )
@@ -271,6 +273,12 @@ class _Expansion:
             raise place_error(
                 self._source, node.mark, "its aliases expand beyond all bounds", "write it out"
             )
+
+
+def _comments(text: str) -> str:
+    """Return the comments above a document; directives stay behind."""
+    lines = text.splitlines(keepends=True)
+    return "".join(line for line in lines if line.lstrip().startswith("#"))
 
 
 def _resolve(text: str) -> bool | int | str | None:

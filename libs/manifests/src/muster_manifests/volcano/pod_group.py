@@ -26,6 +26,11 @@ class PodGroup:
     priority_class: str = ""
     network_topology: NetworkTopology | None = None
 
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
 
 def read_pod_group(manifest: Manifest) -> PodGroup:
     """Read a PodGroup of Volcano, or of the coscheduling plugin."""
