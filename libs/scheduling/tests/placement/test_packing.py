@@ -100,12 +100,12 @@ def test_preferred_affinity_comes_before_packing() -> None:
     assert nodes_of(seat(table, gang(pod_set(gpus=1, demand=demand)))) == {"b": 1}
 
 
-def test_preferred_weights_add_up() -> None:
+@pytest.mark.parametrize(("weight", "chosen"), [(20, "a"), (30, "b")])
+def test_preferred_weights_add_up(weight: int, chosen: str) -> None:
     table = table_of(node("a", labels={"zone": "x"}), node("b", labels={"zone": "y"}))
-    affinity = NodeAffinity(
-        preferred_terms=(_prefers(50, "x"), _prefers(30, "y"), _prefers(30, "y"))
-    )
-    assert nodes_of(seat(table, gang(pod_set(demand=NodeDemand(affinity=affinity))))) == {"b": 1}
+    terms = (_prefers(50, "x"), _prefers(weight, "y"), _prefers(weight, "y"))
+    demand = NodeDemand(affinity=NodeAffinity(preferred_terms=terms))
+    assert nodes_of(seat(table, gang(pod_set(demand=demand)))) == {chosen: 1}
 
 
 @pytest.mark.parametrize(

@@ -157,3 +157,12 @@ def test_a_node_that_joins_later_is_used() -> None:
     assert not isinstance(place(table, gang(pod_set(17))), Placed)
     table.put_node(node("a"))
     assert nodes_of(seat(table, gang(pod_set(17)))) == {"a": 16, "b": 1}
+
+
+def test_a_node_that_comes_back_after_its_removal_is_ready() -> None:
+    table = table_of(node("a"))
+    seat(table, gang(pod_set()))
+    table.set_condition("a", NodeCondition.FENCED)
+    table.remove_node("a")
+    table.put_node(node("a"))
+    assert table.condition("a") is NodeCondition.READY

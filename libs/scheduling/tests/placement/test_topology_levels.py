@@ -2,10 +2,11 @@ import pytest
 
 from muster_domain.conditions import UnplaceableReason
 from muster_domain.nodes import Node
+from muster_domain.selectors import NodeDemand
 from muster_domain.workload import TopologyMode, TopologyRequest
 from muster_scheduling.placement.gang import place
 from muster_scheduling.placement.outcome import Unplaceable
-from muster_scheduling.placement.request import GangRequest
+from muster_scheduling.placement.request import GangRequest, PlacementPolicy
 
 from .builders import gang, node, nodes_of, pod_set, seat, table_of
 
@@ -127,3 +128,12 @@ def test_more_of_an_elastic_set_stays_in_its_domain() -> None:
     placed = seat(table, request)
     workers = {pod.node for pod in placed.placement.pods if pod.pod_set == "worker"}
     assert len(workers) == 1
+
+
+def test_spread_takes_the_emptiest_node_when_all_must_share_one() -> None:
+    table = table_of(*rack("b1", "r1", 4, 6, 6))
+    seat(table, gang(pod_set(1, demand=NodeDemand(node_selector={HOST: "b1-r1-1"})), workload="v"))
+    topology = TopologyRequest(mode=REQUIRED, node_label=HOST)
+    pods = pod_set(4, topology=topology, levels=LEVELS)
+    placed = seat(table, gang(pods, policy=PlacementPolicy.SPREAD))
+    assert nodes_of(placed) == {"b1-r1-2": 4}
