@@ -14,7 +14,6 @@ from muster_rating.attempts import (
     Owner,
     Seat,
     Seating,
-    charges_of,
     settled,
     sum_charges,
 )
@@ -89,9 +88,9 @@ def test_an_end_that_was_never_heard_of_is_bounded_by_the_next_opening() -> None
 
 
 def test_charges_are_summed_by_flavor_and_resource() -> None:
-    charges = charges_of({"gpu": 2000, "cpu": 0, "mem": 5}, {"gpu": "h", "cpu": "h", "mem": "m"})
+    memory = Charge(flavor="default", resource="memory", quantity_milli=5)
 
-    assert sum_charges([*charges, *charges]) == (
-        Charge(flavor="h", resource="gpu", quantity_milli=4000),
-        Charge(flavor="m", resource="mem", quantity_milli=10),
+    assert sum_charges([*CHARGES, memory, *CHARGES]) == (
+        memory,
+        Charge(flavor="h100", resource="gpu", quantity_milli=4000),
     )

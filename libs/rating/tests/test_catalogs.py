@@ -82,7 +82,8 @@ def test_a_window_is_cut_only_where_the_quota_of_the_pair_changes() -> None:
     ]
 
     assert quota_windows(catalogs, PAIR, Window(0, 100)) == [
-        (Window(0, 70), small),
+        (Window(0, 50), {}),
+        (Window(50, 70), small),
         (Window(70, 100), large),
     ]
     assert quota_windows(catalogs, PAIR, Window(80, 90)) == [(Window(80, 90), large)]

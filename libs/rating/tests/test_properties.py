@@ -269,19 +269,16 @@ def test_borrowed_is_what_queues_hold_above_nominal(books: Books, window: Window
         for at in range(window.start_ms, window.end_ms):
             for queue, quota in quotas.items():
                 used = sum(
-                    holding.quantity_milli
+                    holding.held_milli
                     for holding in holdings
-                    if holding.attempt.opening
-                    and holding.attempt.opening.owner.cluster_queue == queue
-                    and holding.held(Window(at, at + 1))
+                    if holding.owner.cluster_queue == queue and holding.held(Window(at, at + 1))
                 )
                 above = max(0, used - quota.nominal_milli) if quota.tree else 0
                 borrowed[queue] = borrowed.get(queue, 0) + above
                 lent += above
         by_queue: dict[str, int] = {}
         for holding in holdings:
-            assert holding.attempt.opening is not None
-            queue = holding.attempt.opening.owner.cluster_queue
+            queue = holding.owner.cluster_queue
             part = found.borrowed.get(holding.attempt.key, 0)
             assert 0 <= part <= holding.held(window)
             by_queue[queue] = by_queue.get(queue, 0) + part

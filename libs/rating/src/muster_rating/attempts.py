@@ -12,7 +12,6 @@ from itertools import groupby, pairwise
 from typing import Protocol, TypeVar
 
 from muster_domain.conditions import EvictionReason
-from muster_domain.quantity import Resources
 from muster_domain.selectors import Labels
 
 Pair = tuple[str, str]
@@ -46,7 +45,10 @@ class Charge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """What an attempt holds on one node: pods, devices, and the charges met there."""
+    """What an attempt holds on one node: pods, devices, and what is charged for it.
+
+    A charge without a flavor counts in the flavor that the node's resource counts for.
+    """
 
     node: str
     pods: int
@@ -62,6 +64,7 @@ class Opening:
     version: int
     owner: Owner
     charges: tuple[Charge, ...]
+    """The quota that was reserved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +74,11 @@ class Seating:
     at_ms: int
     version: int
     seats: tuple[Seat, ...]
+
+    @property
+    def charges(self) -> Iterator[Charge]:
+        """The charges of all seats."""
+        return (charge for seat in self.seats for charge in seat.charges)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,15 +181,6 @@ def settled(attempts: Iterable[Attempt]) -> Iterator[Attempt]:
             else:
                 yield attempt
         yield of_workload[-1]
-
-
-def charges_of(quantities: Resources, flavors: Labels) -> tuple[Charge, ...]:
-    """Charges from milli-units and the flavor of each resource, sorted by resource."""
-    return tuple(
-        Charge(flavor=flavors[resource], resource=resource, quantity_milli=quantities[resource])
-        for resource in sorted(quantities)
-        if quantities[resource]
-    )
 
 
 def sum_charges(charges: Iterable[Charge]) -> tuple[Charge, ...]:

@@ -54,9 +54,8 @@ def loans(holdings: Iterable[Holding], quotas: Mapping[str, QueueQuota], window:
 def _by_queue(holdings: Iterable[Holding], window: Window) -> dict[str, list[Holding]]:
     found: dict[str, list[Holding]] = {}
     for holding in holdings:
-        opening = holding.attempt.opening
-        if opening is not None and holding.held(window):
-            found.setdefault(opening.owner.cluster_queue, []).append(holding)
+        if holding.held(window):
+            found.setdefault(holding.owner.cluster_queue, []).append(holding)
     return found
 
 
@@ -68,7 +67,7 @@ def _sweep_queue(
 ) -> Steps:
     turns: list[tuple[int, bool, Holding]] = []
     for holding in holdings:
-        part = window.clip(holding.held_ms or 0, holding.end_ms)
+        part = window.clip(holding.seated_ms or 0, holding.end_ms)
         turns += [(part.start_ms, True, holding), (part.end_ms, False, holding)]
     turns.sort(key=lambda turn: turn[0])
     steps: Steps = [(window.start_ms, 0)]
@@ -78,7 +77,7 @@ def _sweep_queue(
     for until_ms, group in groupby(turns, key=lambda turn: turn[0]):
         _attribute(running, used - nominal_milli, until_ms - at_ms, borrowed)
         for _, begins, holding in group:
-            used += holding.quantity_milli if begins else -holding.quantity_milli
+            used += holding.held_milli if begins else -holding.held_milli
             if begins:
                 insort(running, holding, key=_yields_before)
             else:
@@ -103,7 +102,7 @@ def _attribute(
     for holding in running:
         if above_milli <= 0:
             return
-        part = min(above_milli, holding.quantity_milli)
+        part = min(above_milli, holding.held_milli)
         key = holding.attempt.key
         borrowed[key] = borrowed.get(key, 0) + part * length_ms
         above_milli -= part

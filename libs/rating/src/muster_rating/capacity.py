@@ -2,19 +2,19 @@
 
 A node's resource counts for one flavor only: of the flavors whose labels the node carries and that
 have quota or a price for the resource, the one with the most labels; among equals the first by
-name.
+name. Where there is none, devices still count, for the fallback flavor if there is one.
 """
 
 from bisect import insort
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 
 from muster_domain.nodes import NodeCondition
 from muster_domain.quantity import Resources
 from muster_domain.queues import ResourceFlavor
 from muster_domain.selectors import Labels
-from muster_rating.attempts import Pair
+from muster_rating.attempts import Attempt, Charge, Pair, Seat, sum_charges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +26,8 @@ class NodeReport:
     id: str
     allocatable: Resources = field(default_factory=dict[str, int])
     labels: Labels = field(default_factory=dict[str, str])
+    devices: frozenset[str] = frozenset()
+    """The resources that have devices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,19 +50,21 @@ class FlavorMap:
     from_ms: int
     flavors: tuple[ResourceFlavor, ...]
     covered: frozenset[Pair]
+    fallback: str = ""
 
-    def flavor_of(self, labels: Labels, resource: str) -> str | None:
-        """The flavor for which a node's resource counts, or None."""
+    def flavor_of(self, report: NodeReport, resource: str) -> str:
+        """The flavor for which a node's resource counts; empty for none."""
+        labels = report.labels
         fitting = [
             flavor
             for flavor in self.flavors
             if (flavor.name, resource) in self.covered
             and all(labels.get(name) == value for name, value in flavor.node_labels.items())
         ]
-        best = min(
-            fitting, key=lambda flavor: (-len(flavor.node_labels), flavor.name), default=None
-        )
-        return None if best is None else best.name
+        if fitting:
+            return min(fitting, key=lambda flavor: (-len(flavor.node_labels), flavor.name)).name
+        falls_back = resource in report.devices or (self.fallback, resource) in self.covered
+        return self.fallback if falls_back else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +83,8 @@ class CapacitySpan:
 def capacity_spans(facts: Iterable[NodeFact], maps: Sequence[FlavorMap]) -> list[CapacitySpan]:
     """The capacity over time, sorted by node and time.
 
-    `maps` are in order of time; the first one holds before its time too, since hardware is there
-    before somebody declares what it is called. A node that was reported takes pods until it is
-    said not to.
+    `maps` are in order of time; before the first one nothing counts. A node that was reported takes
+    pods until it is said not to.
     """
     spans: list[CapacitySpan] = []
     ordered = sorted(facts, key=lambda fact: (fact.node, fact.at_ms, fact.id))
@@ -142,11 +145,11 @@ def _phases(facts: list[NodeFact], maps: Sequence[FlavorMap]) -> Iterator[_Phase
     steps: list[tuple[int, int, NodeFact | FlavorMap]] = []
     for number, fact in enumerate(facts):
         steps.append((fact.at_ms, number, fact))
-    for flavors in maps[1:]:
+    for flavors in maps:
         insort(steps, (flavors.from_ms, -1, flavors), key=lambda step: step[:2])
     report: NodeReport | None = None
     usable = True
-    known = maps[0] if maps else FlavorMap(from_ms=0, flavors=(), covered=frozenset())
+    known = FlavorMap(from_ms=0, flavors=(), covered=frozenset())
     for at_ms, _, step in steps:
         match step:
             case NodeReport():
@@ -161,6 +164,39 @@ def _phases(facts: list[NodeFact], maps: Sequence[FlavorMap]) -> Iterator[_Phase
 
 def _attributed(report: NodeReport, flavors: FlavorMap) -> Iterator[tuple[str, str, int]]:
     for resource in sorted(report.allocatable):
-        flavor = flavors.flavor_of(report.labels, resource)
-        if flavor is not None and report.allocatable[resource] > 0:
+        flavor = flavors.flavor_of(report, resource)
+        if flavor and report.allocatable[resource] > 0:
             yield flavor, resource, report.allocatable[resource]
+
+
+def with_node_flavors(
+    attempts: Iterable[Attempt], spans: Iterable[CapacitySpan]
+) -> Iterator[Attempt]:
+    """The attempts, each charge without a flavor put where the node's resource counted.
+
+    What counted is taken at the moment the seats were bound; a charge for a resource that counted
+    nowhere is dropped.
+    """
+    by_node: dict[tuple[str, str], list[CapacitySpan]] = {}
+    for span in spans:
+        by_node.setdefault((span.node, span.resource), []).append(span)
+    for attempt in attempts:
+        seating = attempt.seating
+        if seating is None or all(charge.flavor for charge in seating.charges):
+            yield attempt
+            continue
+        seats = tuple(_put(seat, seating.at_ms, by_node) for seat in seating.seats)
+        yield replace(attempt, seating=replace(seating, seats=seats))
+
+
+def _put(seat: Seat, at_ms: int, by_node: Mapping[tuple[str, str], Sequence[CapacitySpan]]) -> Seat:
+    charges: list[Charge] = []
+    for charge in seat.charges:
+        if charge.flavor:
+            charges.append(charge)
+            continue
+        spans = by_node.get((seat.node, charge.resource), ())
+        counted = [span for span in spans if span.start_ms <= at_ms]
+        if counted:
+            charges.append(replace(charge, flavor=counted[-1].flavor))
+    return replace(seat, charges=sum_charges(charges))

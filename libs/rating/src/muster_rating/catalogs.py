@@ -32,10 +32,12 @@ class Catalog:
     )
     """By (flavor, resource), then by queue; a queue is here for every pair of its tree."""
 
-    def flavor_map(self, priced: Iterable[Pair] = ()) -> FlavorMap:
+    def flavor_map(self, priced: Iterable[Pair] = (), fallback: str = "") -> FlavorMap:
         """Where the resources of nodes count; `priced` pairs count without quota too."""
         covered = frozenset(self.quotas) | frozenset(priced)
-        return FlavorMap(from_ms=self.from_ms, flavors=self.flavors, covered=covered)
+        return FlavorMap(
+            from_ms=self.from_ms, flavors=self.flavors, covered=covered, fallback=fallback
+        )
 
 
 def build_catalog(
@@ -90,14 +92,14 @@ def quota_windows(
 ) -> list[tuple[Window, Mapping[str, QueueQuota]]]:
     """The window cut where the pair's quotas change, without gaps, in order.
 
-    The first catalog holds before its time too.
+    Before the first catalog there is no quota.
     """
     cuts: list[tuple[Window, Mapping[str, QueueQuota]]] = []
     start_ms = window.start_ms
     current: Mapping[str, QueueQuota] = {}
-    for number, catalog in enumerate(catalogs):
+    for catalog in catalogs:
         quotas = catalog.quotas.get(pair, {})
-        if number == 0 or catalog.from_ms <= start_ms:
+        if catalog.from_ms <= start_ms:
             current = quotas
             continue
         if catalog.from_ms >= window.end_ms:

@@ -36,10 +36,10 @@ def balance(
     """Classify the capacity of a pair over a window. O(n log n) in holdings and spans."""
     turns: list[tuple[int, int, int, int, int]] = []
     for holding in holdings:
-        quantity = holding.quantity_milli
-        if holding.held_ms is not None:
-            _turn(turns, window, (holding.held_ms, holding.end_ms), (0, quantity, 0, 0))
-        _turn(turns, window, (holding.reserved_ms, holding.waited_until_ms), (0, 0, quantity, 0))
+        held, waiting = holding.held_milli, holding.waiting_milli
+        if holding.seated_ms is not None:
+            _turn(turns, window, (holding.seated_ms, holding.end_ms), (0, held, 0, 0))
+        _turn(turns, window, (holding.reserved_ms, holding.waited_until_ms), (0, 0, waiting, 0))
     for span in spans:
         _turn(turns, window, (span.start_ms, span.end_ms), (span.quantity_milli, 0, 0, 0))
     for start_ms, end_ms, quantity in _unavailable(pair, holdings, spans, window):
@@ -104,7 +104,7 @@ def _unavailable(
         part = window.clip(span.start_ms, span.end_ms)
         turns: list[tuple[int, int]] = []
         for holding, quantity in on_nodes.get(span.node, ()):
-            held = part.clip(holding.held_ms or 0, holding.end_ms)
+            held = part.clip(holding.seated_ms or 0, holding.end_ms)
             turns += [(held.start_ms, quantity), (held.end_ms, -quantity)]
         held_milli, at_ms = 0, part.start_ms
         for until_ms, group in groupby(sorted(turns), key=lambda turn: turn[0]):

@@ -162,14 +162,13 @@ class _Builder:
         """Add what owners had in a part of the slice in which quotas stay the same."""
         found = loans(holdings, quotas, window)
         for holding in holdings:
-            attempt = holding.attempt
-            opening = attempt.opening
-            if opening is None or (self.keep is not None and not self.keep(opening.owner)):
+            if self.keep is not None and not self.keep(holding.owner):
                 continue
             held, waiting = holding.held(window), holding.waiting(window)
             if not held and not waiting:
                 continue
-            cell = into.cells.setdefault(self.key(attempt, opening.owner, pair[0]), _Cell())
+            attempt = holding.attempt
+            cell = into.cells.setdefault(self.key(attempt, holding.owner, pair[0]), _Cell())
             cell.held += held
             cell.waiting += waiting
             cell.lost += held if attempt.was_preempted else 0
