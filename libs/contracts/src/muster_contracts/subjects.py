@@ -132,14 +132,9 @@ def pod_commands_for(node: str) -> str:
     return f"muster.cmd.agent.v1.pod.{token(node)}.*"
 
 
-def node_events(name: str) -> str:
-    """Filter: one fact of every agent."""
-    return f"muster.evt.{Service.AGENT}.v1.{name}.>"
-
-
-def placement_node_events(name: str) -> str:
-    """Filter: one thing that placement says about every node."""
-    return f"muster.evt.{Service.PLACEMENT}.v1.{name}.node.>"
+def facts_of(owner: Service, name: str) -> str:
+    """Filter: everything that one owner says under one name."""
+    return f"muster.evt.{owner}.v1.{name}.>"
 
 
 def telemetry(name: str, node: str) -> str:
