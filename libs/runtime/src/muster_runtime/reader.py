@@ -7,6 +7,7 @@ and a gap in those numbers starts a new consumer after the last good message.
 
 import asyncio
 import json
+import secrets
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -43,7 +44,11 @@ class Received:
 
 
 class Reader:
-    """An endless, gapless read of some subjects of one stream."""
+    """An endless, gapless read of some subjects of one stream.
+
+    A single subject stands in the subject of the request that creates the consumer, so the bus can
+    hold a reader to it; the consumer's name cannot be guessed, so nobody else takes from it.
+    """
 
     def __init__(
         self, client: "Client", stream: str, subjects: tuple[str, ...], *, after: int
@@ -101,11 +106,14 @@ class Reader:
         self._asked = 0
         self._consumer_sequence = 0
         self._broken = False
+        one = self._subjects[0] if len(self._subjects) == 1 else None
         config = ConsumerConfig(
+            name=secrets.token_hex(11),
             deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
             opt_start_seq=self._position + 1,
             ack_policy=AckPolicy.NONE,
-            filter_subjects=list(self._subjects),
+            filter_subject=one,
+            filter_subjects=None if one else list(self._subjects),
             inactive_threshold=FORGET_AFTER_S,
             max_deliver=1,
             mem_storage=True,
