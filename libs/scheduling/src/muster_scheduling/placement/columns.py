@@ -5,6 +5,8 @@ A mirror of the exact records for the search. Quantities are int64 milli-units, 
 request above it fits nowhere. The records stay exact, so nothing drifts.
 """
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
@@ -76,10 +78,10 @@ class Columns:
     version: int = 0
     row: dict[str, int] = field(init=False)
     free: dict[str, Vector] = field(init=False)
+    offered: dict[str, Vector] = field(init=False)
     packing: Vector = field(init=False)
     condition: Vector = field(init=False)
-    devices: frozenset[str] = field(init=False)
-    extended: tuple[str, ...] = field(init=False)
+    _with_devices: Counter[str] = field(init=False)
     _largest: dict[str, int] = field(init=False)
     _labels: dict[str, LabelColumn] = field(init=False, default_factory=dict[str, LabelColumn])
     _taints: TaintColumn | None = field(init=False, default=None)
@@ -93,20 +95,18 @@ class Columns:
     def __post_init__(self) -> None:
         nodes = self.nodes
         self.row = {node.name: row for row, node in enumerate(nodes)}
-        self.devices = device_resources(nodes)
-        self._largest = {}
-        for node in nodes:
-            for resource, quantity in node.allocatable.items():
-                self._largest[resource] = max(self._largest.get(resource, 0), quantity)
-        resources = sorted(self._largest)
-        self.extended = tuple(resource for resource in resources if is_extended(resource))
+        self._with_devices = Counter(r for node in nodes for r in device_resources(node))
+        resources = sorted({resource for node in nodes for resource in node.allocatable})
         self.free = {resource: np.zeros(len(nodes), np.int64) for resource in resources}
+        self.offered = {resource: np.zeros(len(nodes), np.int64) for resource in resources}
         self.packing = np.zeros(len(nodes), np.int64)
-        self.condition = np.array(
-            [_CONDITION_CODE[record.condition] for record in self.records], np.int64
-        )
+        self.condition = np.zeros(len(nodes), np.int64)
+        for row, node in enumerate(nodes):
+            self._write_offer(row, node)
+        self._largest = self._find_largest()
         for row, record in enumerate(self.records):
             self._write(row, record)
+            self.condition[row] = _CONDITION_CODE[record.condition]
 
     @property
     def nodes(self) -> list[Node]:
@@ -115,6 +115,10 @@ class Columns:
 
     def __len__(self) -> int:
         return len(self.records)
+
+    def has_devices(self, resource: str) -> bool:
+        """Whether a resource is counted in devices on any node."""
+        return self._with_devices[resource] > 0
 
     def refresh(self, record: NodeRecord) -> None:
         """Take over what is free on a node after seats were bound or released."""
@@ -125,19 +129,44 @@ class Columns:
             self._log_start += len(self._log)
             self._log.clear()
 
-    def replace(self, record: NodeRecord, before: Node | None) -> bool:
+    def insert(self, record: NodeRecord) -> bool:
+        """Take in a node that joined; False when the vectors must be built anew."""
+        node = record.node
+        if node is None or not self.free.keys() >= node.allocatable.keys():
+            return False
+        row = bisect_left(self.records, record.name, key=lambda known: known.name)
+        self.records.insert(row, record)
+        self._resize(lambda column: np.insert(column, row, 0))
+        self._with_devices.update(device_resources(node))
+        self.condition[row] = _CONDITION_CODE[record.condition]
+        self._write_offer(row, node)
+        self._write(row, record)
+        return self._largest == self._find_largest()
+
+    def remove(self, node: Node) -> bool:
+        """Leave out a node that is gone; False when the vectors must be built anew."""
+        row = self.row[node.name]
+        del self.records[row]
+        self._resize(lambda column: np.delete(column, row))
+        self._with_devices.subtract(device_resources(node))
+        return self._largest == self._find_largest()
+
+    def replace(self, record: NodeRecord, before: Node) -> bool:
         """Take over a node's new report; False when the vectors must be built anew."""
         after = record.node
-        if before is None or after is None or before.allocatable != after.allocatable:
+        if after is None or not self.free.keys() >= after.allocatable.keys():
             return False
-        if {d.resource for d in before.devices} != {d.resource for d in after.devices}:
-            return False
+        self._with_devices.subtract(device_resources(before))
+        self._with_devices.update(device_resources(after))
         if before.labels != after.labels or before.taints != after.taints:
             self._labels.clear()
             self._taints = None
             self.version += 1
+        if before.allocatable != after.allocatable:
+            self._write_offer(self.row[record.name], after)
+            self.version += 1
         self.refresh(record)
-        return True
+        return self._largest == self._find_largest()
 
     def set_condition(self, record: NodeRecord) -> None:
         """Take over a node's new condition."""
@@ -162,8 +191,9 @@ class Columns:
     def offers_other(self, asked: tuple[str, ...]) -> Mask:
         """Nodes that have an extended resource which is not among those asked for."""
         mask = np.zeros(len(self), np.bool_)
-        for row, node in enumerate(self.nodes):
-            mask[row] = any(node.allocatable.get(r, 0) and r not in asked for r in self.extended)
+        for resource, column in self.offered.items():
+            if is_extended(resource) and resource not in asked:
+                mask |= column > 0
         return mask
 
     def fitting(self, shape: Shape) -> Vector:
@@ -204,13 +234,32 @@ class Columns:
         self._memory[key] = (self.version, value)
         return value
 
+    def _resize(self, change: Callable[[Vector], Vector]) -> None:
+        self.free = {resource: change(column) for resource, column in self.free.items()}
+        self.offered = {resource: change(column) for resource, column in self.offered.items()}
+        self.packing = change(self.packing)
+        self.condition = change(self.condition)
+        self.row = {record.name: row for row, record in enumerate(self.records)}
+        self._labels.clear()
+        self._taints = None
+        self._fitting.clear()
+        self.version += 1
+
+    def _find_largest(self) -> dict[str, int]:
+        """The largest offer of each resource; zero, and so a rebuild, once no node offers it."""
+        return {resource: int(column.max(initial=0)) for resource, column in self.offered.items()}
+
+    def _write_offer(self, row: int, node: Node) -> None:
+        for resource, column in self.offered.items():
+            column[row] = min(LIMIT, node.allocatable.get(resource, 0))
+
     def _write(self, row: int, record: NodeRecord) -> None:
         extended = share = 0
         for resource, column in self.free.items():
-            left = record.free_milli(resource)
+            left = max(-LIMIT, min(LIMIT, record.free_milli(resource)))
             if resource == PODS and record.node is not None and PODS not in record.node.allocatable:
                 left = LIMIT
-            column[row] = max(-LIMIT, min(LIMIT, left))
+            column[row] = left
             part = (max(0, left) << _SHARE_BITS) // max(1, self._largest[resource])
             if is_extended(resource):
                 extended += part

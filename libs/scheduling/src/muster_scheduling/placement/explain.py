@@ -77,7 +77,7 @@ def _fraction(
 ) -> tuple[UnplaceableReason, str, str] | None:
     for resource in sorted(pod_set.requests):
         quantity = pod_set.requests[resource]
-        if quantity % MILLI and (resource in columns.devices or is_extended(resource)):
+        if quantity % MILLI and (columns.has_devices(resource) or is_extended(resource)):
             whole = -(-quantity // MILLI)
             return (
                 UnplaceableReason.FRACTIONAL_DEVICE,

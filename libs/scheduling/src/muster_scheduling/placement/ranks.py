@@ -52,7 +52,7 @@ class _Devices:
         given: dict[str, tuple[int, ...]] = {}
         for resource in sorted(pod_set.requests):
             count = pod_set.requests[resource] // MILLI
-            if not count or resource not in self._table.columns.devices:
+            if not count or not self._table.columns.has_devices(resource):
                 continue
             free = self._free.get((node, resource))
             if free is None:

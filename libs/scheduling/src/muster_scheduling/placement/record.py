@@ -1,6 +1,5 @@
 """One node and what sits on it, in exact integers."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from muster_domain.nodes import Device, DeviceHealth, Node, NodeCondition
@@ -33,6 +32,16 @@ class NodeRecord:
     used: dict[str, int] = field(default_factory=dict[str, int])
     taken: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
     gangs: dict[str, Holding] = field(default_factory=dict[str, Holding])
+    _healthy: dict[str, list[Device]] = field(default_factory=dict[str, list[Device]])
+
+    def report(self, node: Node | None) -> None:
+        """Take over what the node says of itself, or that it is gone."""
+        self.node = node
+        self._healthy = {}
+        for device in node.devices if node is not None else ():
+            of_resource = self._healthy.setdefault(device.resource, [])
+            if device.health is DeviceHealth.HEALTHY:
+                of_resource.append(device)
 
     def add(self, workload: str, holding: Holding) -> None:
         """Seat a gang's pods here."""
@@ -59,26 +68,17 @@ class NodeRecord:
 
         A resource with devices is limited by the healthy ones that are free, too.
         """
-        node = self.node
-        if node is None:
+        if self.node is None:
             return 0
-        left = node.allocatable.get(resource, 0) - self.used.get(resource, 0)
-        if any(device.resource == resource for device in node.devices):
+        left = self.node.allocatable.get(resource, 0) - self.used.get(resource, 0)
+        if resource in self._healthy:
             left = min(left, MILLI * len(self.free_devices(resource)))
         return left
 
     def free_devices(self, resource: str) -> list[Device]:
         """Healthy devices that nobody holds, in the node's order."""
-        if self.node is None:
-            return []
         taken = self.taken.get(resource, ())
-        return [
-            device
-            for device in self.node.devices
-            if device.resource == resource
-            and device.health is DeviceHealth.HEALTHY
-            and device.index not in taken
-        ]
+        return [device for device in self._healthy.get(resource, ()) if device.index not in taken]
 
     def _count_devices(self, devices: dict[str, set[int]]) -> None:
         for resource, indices in devices.items():
@@ -105,9 +105,9 @@ def holdings(gang: Gang) -> dict[str, Holding]:
     return by_node
 
 
-def device_resources(nodes: Iterable[Node]) -> frozenset[str]:
-    """Resources that are counted in devices on any of the nodes."""
-    return frozenset(device.resource for node in nodes for device in node.devices)
+def device_resources(node: Node) -> list[str]:
+    """Resources that the node counts in devices, sorted."""
+    return sorted({device.resource for device in node.devices})
 
 
 def label_of(node: Node, key: str) -> str | None:

@@ -86,11 +86,11 @@ def in_order(fits: Vector, need: int, rank: Vector) -> Seats:
 
 def by_tier(fits: Vector, need: int, tier: Vector, fill: Filling) -> Seats:
     """All that fits on the lowest tier first, then on the next."""
-    tiers = np.unique(tier[fits > 0])
-    if len(tiers) == 1:
+    present = tier[fits > 0]
+    if present.min() == present.max():
         return fill(fits, need)
     parts: list[Seats] = []
-    for value in tiers:
+    for value in np.unique(present):
         limited, seated = fits_at_most(np.where(tier == value, fits, 0), need)
         parts.append(fill(limited, seated))
         need -= seated

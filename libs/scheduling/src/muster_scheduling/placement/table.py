@@ -29,18 +29,22 @@ class NodeTable:
         record = self._records.setdefault(node.name, NodeRecord(node.name))
         before = record.node
         if before != node:
-            record.node = node
-            if self._columns is not None and not self._columns.replace(record, before):
-                self._columns = None
+            record.report(node)
+            columns = self._columns
+            if columns is not None:
+                kept = columns.replace(record, before) if before else columns.insert(record)
+                self._columns = columns if kept else None
         if condition is not None:
             self.set_condition(node.name, condition)
 
     def remove_node(self, name: str) -> None:
         """Forget a node's report. Gangs seated on it stay bound until they are released."""
         record = self._present(name)
-        record.node = None
+        columns = self._columns
+        if columns is not None and not columns.remove(self.node(name)):
+            self._columns = None
+        record.report(None)
         record.condition = NodeCondition.READY
-        self._columns = None
         self._drop_if_empty(record)
 
     def set_condition(self, name: str, condition: NodeCondition) -> None:
