@@ -24,7 +24,6 @@ from muster_ledger.store import (
 )
 from muster_testing.servers import KillableServer, ValkeyServer
 
-pytest_plugins = ["muster_testing.fixtures"]
 pytestmark = pytest.mark.servers
 _numbers = count()
 WRITERS = 50

@@ -39,7 +39,6 @@ from muster_ledger.store import (
 )
 from muster_ledger.verify import Charge, verify
 
-pytest_plugins = ["muster_testing.fixtures"]
 T = TypeVar("T")
 _shards = count()
 

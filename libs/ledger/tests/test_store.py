@@ -21,7 +21,6 @@ from muster_ledger.store import (
     Store,
 )
 
-pytest_plugins = ["muster_testing.fixtures"]
 _numbers = count()
 
 

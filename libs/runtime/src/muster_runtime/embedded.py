@@ -259,9 +259,12 @@ class EmbeddedServer:
 
     def _wait_ready(self, deadline_s: float) -> None:
         until = time.monotonic() + deadline_s
-        while not self._probe():
+        while True:
+            answers = self._probe()
             if not self.running:
                 raise EmbeddedServerError(f"{self._command[0]} ended at once:\n{self._log_tail()}")
+            if answers:
+                return
             if time.monotonic() > until:
                 raise EmbeddedServerError(
                     f"{self._command[0]} not ready after {deadline_s} s:\n{self._log_tail()}"

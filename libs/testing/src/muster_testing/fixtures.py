@@ -1,4 +1,4 @@
-"""Servers as pytest fixtures: `pytest_plugins = ["muster_testing.fixtures"]`.
+"""Servers as pytest fixtures: a plugin that the root `conftest.py` loads.
 
 Embedded by default; with `MUSTER_TEST_ENGINE=docker` and an engine that has the images, from
 containers. Both live as long as the session and are shared: use a shard or stream of your own.
