@@ -69,7 +69,7 @@ class Delivery:
 
 
 Digest = Callable[[Delivery], Awaitable[list[Outgoing]]]
-"""What a message causes. Raises as the table above says."""
+"""What a message causes; several are digested at once. Raises as the table above says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class Worker:
 
     async def _work_off(self, batch: "list[Msg]") -> None:
         deliveries = [delivery_of(message) for message in batch]
-        dispositions = [await self._dispose(delivery) for delivery in deliveries]
+        dispositions = await asyncio.gather(*(self._dispose(delivery) for delivery in deliveries))
         outgoing = [
             message
             for disposition in dispositions
