@@ -1,0 +1,143 @@
+"""From what was read on a machine to the node that is reported. Pure."""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from muster_agent.nvml import GpuReading
+from muster_contracts.pod_environment import ADDRESS_LABEL, GPU_RESOURCE, MIG_PREFIX
+from muster_domain.nodes import Device, DeviceHealth, Node
+from muster_domain.selectors import Labels, Taint
+
+_MIB = 1024 * 1024
+
+
+class ProcessOwner(Enum):
+    """Whose a process on a GPU is. UNSEEN: the agent may not look, or cannot see it."""
+
+    OURS = auto()
+    FOREIGN = auto()
+    UNSEEN = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineReading:
+    """What the operating system says."""
+
+    cpus: int
+    memory_bytes: int
+    disk_bytes: int
+    architecture: str
+    system: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeIdentity:
+    """What a person says about the node."""
+
+    name: str
+    labels: Labels
+    taints: tuple[Taint, ...] = ()
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceUse:
+    """Who uses devices: owners of processes by id, and (resource, index) of those given out."""
+
+    owners: Mapping[int, ProcessOwner]
+    given_out: AbstractSet[tuple[str, int]]
+
+
+def node_of(
+    identity: NodeIdentity, machine: MachineReading, gpus: tuple[GpuReading, ...], use: DeviceUse
+) -> Node:
+    """The node as it is reported. Only healthy devices are allocatable."""
+    devices = _devices(gpus, use)
+    allocatable = {
+        "cpu": machine.cpus * 1000,
+        "memory": machine.memory_bytes * 1000,
+        "ephemeral-storage": machine.disk_bytes * 1000,
+        **{device.resource: 0 for device in devices},
+    }
+    for device in devices:
+        if device.health is DeviceHealth.HEALTHY:
+            allocatable[device.resource] += 1000
+    return Node(
+        name=identity.name,
+        allocatable=allocatable,
+        labels=_labels(identity, machine, gpus),
+        taints=identity.taints,
+        devices=devices,
+    )
+
+
+def identifiers(gpus: tuple[GpuReading, ...]) -> dict[tuple[str, int], str]:
+    """The UUID of each device by (resource, index)."""
+    return {(resource, index): uuid for resource, index, uuid, *_ in _numbered(gpus)}
+
+
+def _devices(gpus: tuple[GpuReading, ...], use: DeviceUse) -> tuple[Device, ...]:
+    return tuple(
+        Device(
+            index=index,
+            resource=resource,
+            model=gpu.name,
+            memory_bytes=memory_bytes,
+            numa_node=gpu.numa_node,
+            health=_health(gpu.fault, processes, use, (resource, index)),
+        )
+        for resource, index, _, gpu, memory_bytes, processes in _numbered(gpus)
+    )
+
+
+_Numbered = tuple[str, int, str, GpuReading, int, tuple[int, ...]]
+
+
+def _numbered(gpus: tuple[GpuReading, ...]) -> list[_Numbered]:
+    """Every device with its resource and the index that counts within that resource."""
+    found: list[_Numbered] = []
+    instances: dict[str, int] = {}
+    for gpu in gpus:
+        if not gpu.partitioned:
+            found.append((GPU_RESOURCE, gpu.index, gpu.uuid, gpu, gpu.memory_bytes, gpu.processes))
+        for one in gpu.instances:
+            resource = MIG_PREFIX + one.profile
+            index = instances.get(resource, 0)
+            instances[resource] = index + 1
+            found.append((resource, index, one.uuid, gpu, one.memory_bytes, one.processes))
+    return found
+
+
+def _health(
+    fault: str, processes: tuple[int, ...], use: DeviceUse, device: tuple[str, int]
+) -> DeviceHealth:
+    if fault:
+        return DeviceHealth.FAILED
+    for process in processes:
+        owner = use.owners.get(process, ProcessOwner.UNSEEN)
+        unseen = owner is ProcessOwner.UNSEEN and device not in use.given_out
+        if owner is ProcessOwner.FOREIGN or unseen:
+            return DeviceHealth.HELD_BY_OTHERS
+    return DeviceHealth.HEALTHY
+
+
+def _labels(
+    identity: NodeIdentity, machine: MachineReading, gpus: tuple[GpuReading, ...]
+) -> dict[str, str]:
+    labels = {
+        "kubernetes.io/hostname": identity.name,
+        "kubernetes.io/arch": machine.architecture,
+        "kubernetes.io/os": machine.system,
+    }
+    if gpus:
+        labels |= {
+            "nvidia.com/gpu.present": "true",
+            "nvidia.com/gpu.count": str(len(gpus)),
+            "nvidia.com/gpu.product": gpus[0].name.replace(" ", "-"),
+            "nvidia.com/gpu.memory": str(gpus[0].memory_bytes // _MIB),
+        }
+    if identity.address:
+        labels[ADDRESS_LABEL] = identity.address
+    return labels | dict(identity.labels)

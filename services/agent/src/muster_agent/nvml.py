@@ -1,0 +1,184 @@
+"""What NVML says about the GPUs of this machine, as data. The only place that calls it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol, cast
+
+import pynvml
+
+_SYS_PCI = Path("/sys/bus/pci/devices")
+_DOMAIN_DIGITS = 4
+_ABSENT = (
+    pynvml.NVML_ERROR_NOT_SUPPORTED,
+    pynvml.NVML_ERROR_NOT_FOUND,
+    pynvml.NVML_ERROR_INVALID_ARGUMENT,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceReading:
+    """One MIG instance. `profile` as in `1g.10gb`; processes by id."""
+
+    uuid: str
+    profile: str
+    memory_bytes: int
+    processes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuReading:
+    """One GPU. `fault` says why it is unusable; `processes` compute on it, by id.
+
+    With `partitioned` it is used through its MIG instances only.
+    """
+
+    index: int
+    uuid: str = ""
+    name: str = ""
+    memory_bytes: int = 0
+    numa_node: int = 0
+    fault: str = ""
+    processes: tuple[int, ...] = ()
+    partitioned: bool = False
+    instances: tuple[InstanceReading, ...] = ()
+
+
+class _Memory(Protocol):
+    total: int
+
+
+class _Process(Protocol):
+    pid: int
+
+
+class _Pci(Protocol):
+    busId: str | bytes  # noqa: N815 - NVML's name
+
+
+class NvmlLibrary(Protocol):
+    """The part of `pynvml` that is used. Every call may raise `pynvml.NVMLError`."""
+
+    def nvmlInit(self) -> None: ...  # noqa: N802, D102 - NVML's names
+    def nvmlDeviceGetCount(self) -> int: ...  # noqa: N802, D102
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> object: ...  # noqa: N802, D102
+    def nvmlDeviceGetUUID(self, handle: object) -> str: ...  # noqa: N802, D102
+    def nvmlDeviceGetName(self, handle: object) -> str: ...  # noqa: N802, D102
+    def nvmlDeviceGetMemoryInfo(self, handle: object) -> _Memory: ...  # noqa: N802, D102
+    def nvmlDeviceGetPciInfo(self, handle: object) -> _Pci: ...  # noqa: N802, D102
+    def nvmlDeviceGetRemappedRows(self, handle: object) -> Sequence[int]: ...  # noqa: N802, D102
+    def nvmlDeviceGetComputeRunningProcesses(  # noqa: N802, D102
+        self, handle: object
+    ) -> list[_Process]: ...
+    def nvmlDeviceGetMigMode(self, handle: object) -> Sequence[int]: ...  # noqa: N802, D102
+    def nvmlDeviceGetMaxMigDeviceCount(self, handle: object) -> int: ...  # noqa: N802, D102
+    def nvmlDeviceGetMigDeviceHandleByIndex(  # noqa: N802, D102
+        self, handle: object, index: int
+    ) -> object: ...
+
+
+class Gpus:
+    """Reads all GPUs. A GPU that has fallen off the bus is still known by what it was."""
+
+    def __init__(self, library: NvmlLibrary | None = None, *, pci_devices: Path = _SYS_PCI) -> None:
+        self._nvml = library or cast("NvmlLibrary", pynvml)
+        self._pci_devices = pci_devices
+        self._ready = False
+        self._known: dict[int, GpuReading] = {}
+
+    def read(self) -> tuple[GpuReading, ...]:
+        """All GPUs in NVML's order; none where there is no driver."""
+        try:
+            if not self._ready:
+                self._nvml.nvmlInit()
+                self._ready = True
+            count = self._nvml.nvmlDeviceGetCount()
+        except pynvml.NVMLError as error:
+            self._ready = False
+            return tuple(
+                replace(known, fault=f"the driver does not answer: {error}", processes=())
+                for _, known in sorted(self._known.items())
+            )
+        readings = [self._read_one(index) for index in range(count)]
+        readings += [
+            replace(known, fault="it is gone from the bus", processes=())
+            for index, known in sorted(self._known.items())
+            if index >= count
+        ]
+        return tuple(readings)
+
+    def _read_one(self, index: int) -> GpuReading:
+        try:
+            reading = self._read_healthy(index)
+        except pynvml.NVMLError as error:
+            known = self._known.get(index, GpuReading(index=index))
+            return replace(known, fault=str(error), processes=())
+        self._known[index] = reading
+        return reading
+
+    def _read_healthy(self, index: int) -> GpuReading:
+        nvml = self._nvml
+        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        partitioned, instances = self._partitions(handle)
+        return GpuReading(
+            index=index,
+            uuid=nvml.nvmlDeviceGetUUID(handle),
+            name=nvml.nvmlDeviceGetName(handle),
+            memory_bytes=int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
+            numa_node=self._numa_node(nvml.nvmlDeviceGetPciInfo(handle).busId),
+            fault=self._memory_fault(handle),
+            processes=() if partitioned else self._processes(handle),
+            partitioned=partitioned,
+            instances=instances,
+        )
+
+    def _processes(self, handle: object) -> tuple[int, ...]:
+        found = self._nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+        return tuple(sorted({process.pid for process in found}))
+
+    def _memory_fault(self, handle: object) -> str:
+        try:
+            *_, failed = self._nvml.nvmlDeviceGetRemappedRows(handle)
+        except pynvml.NVMLError as error:
+            _must_be_absent(error)
+            return ""
+        return "a faulty memory row could not be replaced" if failed else ""
+
+    def _partitions(self, handle: object) -> tuple[bool, tuple[InstanceReading, ...]]:
+        nvml = self._nvml
+        try:
+            current, _ = nvml.nvmlDeviceGetMigMode(handle)
+        except pynvml.NVMLError as error:
+            _must_be_absent(error)
+            return False, ()
+        if not current:
+            return False, ()
+        instances: list[InstanceReading] = []
+        for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+            try:
+                instance = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
+            except pynvml.NVMLError as error:
+                _must_be_absent(error)
+                continue
+            instances.append(
+                InstanceReading(
+                    uuid=nvml.nvmlDeviceGetUUID(instance),
+                    profile=nvml.nvmlDeviceGetName(instance).rpartition("MIG ")[2],
+                    memory_bytes=int(nvml.nvmlDeviceGetMemoryInfo(instance).total),
+                    processes=self._processes(instance),
+                )
+            )
+        return True, tuple(instances)
+
+    def _numa_node(self, bus_id: str | bytes) -> int:
+        """Find the node by bus address; a machine without NUMA says -1, which counts as 0."""
+        written = (bus_id.decode() if isinstance(bus_id, bytes) else bus_id).lower()
+        domain, _, rest = written.partition(":")
+        path = self._pci_devices / f"{domain[-_DOMAIN_DIGITS:]}:{rest}" / "numa_node"
+        return max(0, int(path.read_text())) if path.exists() else 0
+
+
+def _must_be_absent(error: pynvml.NVMLError) -> None:
+    """Raise the error again unless it says that there is no such thing on this GPU."""
+    if getattr(error, "value", None) not in _ABSENT:
+        raise error

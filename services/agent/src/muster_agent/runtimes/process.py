@@ -1,0 +1,354 @@
+"""Pods as processes of this machine, each kept by a keeper that outlives the agent."""
+
+import asyncio
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from shutil import rmtree
+
+import psutil
+import structlog
+
+from muster_agent.pods import (
+    EXIT_CANNOT_RUN,
+    EXIT_LOST,
+    ContainerRun,
+    RunBegan,
+    RunEnded,
+    RunTask,
+)
+from muster_agent.runtimes import Observe, Write, keeper
+from muster_agent.runtimes.tail import Tail
+from muster_contracts.pod_environment import (
+    MIG_PREFIX,
+    command_line,
+    container_environment,
+    device_variables,
+)
+from muster_contracts.subjects import token
+
+POLL_S = 0.1
+SWEEP_PAUSE_MAX_S = 2.0
+MARK = "MUSTER_RUN"
+"""Variable that tells whose a process is, whatever became of its group."""
+EXIT_NEVER_STARTED = 143
+STREAMS = ("stdout", "stderr")
+
+_log = structlog.get_logger()
+
+DeviceIdentifier = Callable[[str, int], str]
+"""The identifier under which a device of a resource is made visible."""
+
+
+class ProcessRuntime:
+    """Runs commands in the node's own file system, as the agent's user."""
+
+    def __init__(
+        self,
+        folder: Path,
+        lease: Path,
+        *,
+        observe: Observe,
+        write: Write,
+        identify: DeviceIdentifier,
+    ) -> None:
+        self._folder = folder
+        self._lease = lease
+        self._observe = observe
+        self._write = write
+        self._identify = identify
+        self._watches: dict[ContainerRun, _Watch] = {}
+
+    def run(self, task: RunTask) -> None:
+        """As `Runtime`."""
+        self._watch(task)
+
+    def stop(self, task: RunTask, *, kill: bool) -> None:
+        """As `Runtime`."""
+        wanted = signal.SIGUSR1 if kill else signal.SIGTERM
+        self._watch(task, wanted).ask(wanted)
+
+    def forget(self, pod_uid: str) -> None:
+        """As `Runtime`; the output stays until it is pruned."""
+        for run in [run for run in self._watches if run.pod_uid == pod_uid]:
+            self._watches.pop(run).cancel()
+        folder = pod_folder(self._folder, pod_uid)
+        if folder.exists():
+            (folder / "over").touch()
+
+    async def close(self) -> None:
+        """As `Runtime`."""
+        watches, self._watches = list(self._watches.values()), {}
+        for watch in watches:
+            watch.cancel()
+        await asyncio.gather(*(watch.ended() for watch in watches))
+
+    def _watch(self, task: RunTask, wanted: signal.Signals | None = None) -> "_Watch":
+        watch = self._watches.get(task.id)
+        if watch is None:
+            environment = self._environment(task)
+            watch = _Watch(task, self._folder, self._lease, environment, self._observe, self._write)
+            self._watches[task.id] = watch
+            watch.follow(wanted)
+        return watch
+
+    def _environment(self, task: RunTask) -> dict[str, str]:
+        given = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": os.environ.get("HOME", "/"),
+            "LANG": os.environ.get("LANG", "C.UTF-8"),
+            **task.pod.environment,
+            "MUSTER_POD_UID": task.pod.pod_uid,
+            MARK: mark_of(task.id),
+        }
+        instances = tuple(
+            self._identify(resource, index)
+            for resource in sorted(task.pod.devices)
+            if resource.startswith(MIG_PREFIX)
+            for index in task.pod.devices[resource]
+        )
+        if instances:
+            given |= device_variables(instances)
+        return container_environment(given, task.container)
+
+
+def mark_of(run: ContainerRun) -> str:
+    """What the processes of a run carry in `MARK`."""
+    return f"{run.pod_uid}/{run.container}/{run.run}"
+
+
+def pod_folder(folder: Path, pod_uid: str) -> Path:
+    """Where a pod's output, working directory and runs lie."""
+    return folder / "pods" / token(pod_uid)
+
+
+def output_file(folder: Path, pod_uid: str, container: int, stream: str) -> Path:
+    """The file with everything that a container wrote, over all its runs."""
+    return pod_folder(folder, pod_uid) / f"container-{container}" / f"{stream}.log"
+
+
+def prune_output(folder: Path, alive: Iterable[str], keep_s: int) -> None:
+    """Remove the folders of pods that have been over for `keep_s`."""
+    living = {token(uid) for uid in alive}
+    for pod in sorted((folder / "pods").glob("*")):
+        over = pod / "over"
+        if pod.name in living:
+            continue
+        if not over.exists():
+            over.touch()
+        elif over.stat().st_mtime < time.time() - keep_s:
+            rmtree(pod)
+
+
+class _Watch:
+    """One run, from before its start until nothing of it exists."""
+
+    def __init__(
+        self,
+        task: RunTask,
+        folder: Path,
+        lease: Path,
+        environment: dict[str, str],
+        observe: Observe,
+        write: Write,
+    ) -> None:
+        self._task = task
+        self._environment = environment
+        self._lease = lease
+        self._observe = observe
+        self._write = write
+        self._pod_folder = pod_folder(folder, task.pod.pod_uid)
+        self._run_folder = self._pod_folder / f"container-{task.id.container}" / f"{task.id.run}"
+        self._logs = [
+            output_file(folder, task.pod.pod_uid, task.id.container, name) for name in STREAMS
+        ]
+        self._tails: list[Tail] = []
+        self._keeper: subprocess.Popen[bytes] | None = None
+        self._wanted: signal.Signals | None = None
+        self._began = False
+        self._nudge = asyncio.Event()
+        self._following: asyncio.Task[None] | None = None
+
+    def follow(self, wanted: signal.Signals | None) -> None:
+        """Begin: start the run unless it was started before or is to end."""
+        self._wanted = wanted
+        self._following = asyncio.create_task(self._follow(), name=mark_of(self._task.id))
+
+    def ask(self, wanted: signal.Signals) -> None:
+        """Let the run end, or be killed."""
+        if self._wanted is not wanted:
+            self._wanted = wanted
+            self._signal(wanted)
+            self._nudge.set()
+
+    def cancel(self) -> None:
+        """Stop watching."""
+        if self._following is not None:
+            self._following.cancel()
+
+    async def ended(self) -> None:
+        """Return when the watching is over."""
+        if self._following is not None:
+            await asyncio.wait([self._following])
+
+    async def _follow(self) -> None:
+        command = command_line(self._task.container, self._environment)
+        if not command:
+            self._finish(EXIT_CANNOT_RUN, "the container has no command to run as a process")
+            return
+        try:
+            self._begin(command)
+        except OSError as error:
+            self._finish(EXIT_CANNOT_RUN, f"cannot start: {error}")
+            return
+        while not await self._look_again():
+            self._nudge.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_S):
+                    await self._nudge.wait()
+
+    def _begin(self, command: tuple[str, ...]) -> None:
+        self._run_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fresh = self._wanted is None and not self._claimed()
+        self._tails = [Tail(path, from_end=not fresh) for path in self._logs]
+        if fresh:
+            self._spawn(command)
+
+    async def _look_again(self) -> bool:
+        try:
+            return await self._look()
+        except OSError as error:
+            _log.warning("cannot look at a run", pod=self._task.pod.pod_uid, error=str(error))
+            return False
+
+    async def _look(self) -> bool:
+        """Take in what has happened; whether it is all over."""
+        if not self._claimed():
+            return self._call_off()
+        if not self._began and (self._run_folder / keeper.RUNNING).exists():
+            self._began = True
+            self._observe(RunBegan(self._task.id))
+            if self._wanted is not None:
+                self._signal(self._wanted)
+        self._pass_on(last=False)
+        if self._kept():
+            return False
+        await self._sweep()
+        self._pass_on(last=True)
+        self._read_end()
+        return True
+
+    def _call_off(self) -> bool:
+        """Nobody owns the run yet. If it is to end, or its keeper is gone, nobody ever will."""
+        failed = self._keeper is not None and self._keeper.poll() is not None
+        if self._wanted is None and not failed:
+            return False
+        descriptor = keeper.claim(self._run_folder, "nobody")
+        if descriptor is None:
+            return False
+        os.close(descriptor)
+        if failed and self._wanted is None:
+            self._finish(EXIT_LOST, "the process could not be kept", lost=True)
+        else:
+            self._finish(EXIT_NEVER_STARTED, "it was called off before it started")
+        return True
+
+    def _read_end(self) -> None:
+        try:
+            end = json.loads((self._run_folder / keeper.ENDED).read_text())
+        except FileNotFoundError:
+            if (self._run_folder / keeper.STARTED).read_text() == "nobody":
+                self._finish(EXIT_NEVER_STARTED, "it was called off before it started")
+            else:
+                self._finish(EXIT_LOST, "the process is gone and left no exit code", lost=True)
+        else:
+            self._finish(end["code"], end["message"], lost=end["cut_off"])
+
+    def _finish(self, code: int, message: str, *, lost: bool = False) -> None:
+        self._observe(RunEnded(id=self._task.id, exit_code=code, message=message, lost=lost))
+
+    def _spawn(self, command: tuple[str, ...]) -> None:
+        container = self._task.container
+        directory = Path(container.working_directory or self._pod_folder / "work")
+        if not container.working_directory:
+            directory.mkdir(exist_ok=True, mode=0o700)
+        if container.image and not self._logs[1].exists():
+            self._logs[1].write_text(
+                f"muster: image {container.image} is ignored, the command runs on the node itself\n"
+            )
+        order = {
+            "folder": str(self._run_folder),
+            "argv": command,
+            "environment": self._environment,
+            "directory": str(directory),
+            "lease": str(self._lease),
+        }
+        with (
+            tempfile.TemporaryFile() as words,
+            self._logs[0].open("ab") as stdout,
+            self._logs[1].open("ab") as stderr,
+        ):
+            words.write(json.dumps(order).encode())
+            words.seek(0)
+            self._keeper = subprocess.Popen(  # noqa: S603 - our own program
+                [sys.executable, "-I", "-S", keeper.__file__],
+                stdin=words,
+                stdout=stdout,
+                stderr=stderr,
+                cwd="/",
+                env={},
+                start_new_session=True,
+            )
+
+    def _signal(self, number: signal.Signals) -> None:
+        if not self._began or not self._kept():
+            return
+        owner = (self._run_folder / keeper.STARTED).read_text()
+        with suppress(ProcessLookupError):
+            os.kill(int(owner), number)
+
+    def _claimed(self) -> bool:
+        return (self._run_folder / keeper.STARTED).exists()
+
+    def _kept(self) -> bool:
+        """Whether the keeper lives: it holds the lock as long as it does."""
+        if self._keeper is not None:
+            self._keeper.poll()
+        with (self._run_folder / keeper.STARTED).open() as started:
+            try:
+                fcntl.flock(started, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+    def _pass_on(self, *, last: bool) -> None:
+        for name, tail in zip(STREAMS, self._tails, strict=True):
+            if text := tail.read(last=last):
+                self._write(self._task, name, text)
+
+    async def _sweep(self) -> None:
+        """Kill what left the group, and return when it is gone: it may hold a device."""
+        pause_s = POLL_S
+        while left := await asyncio.to_thread(_kill_marked, mark_of(self._task.id)):
+            if pause_s >= SWEEP_PAUSE_MAX_S:
+                _log.warning("processes do not die", pod=self._task.pod.pod_uid, pids=left)
+            await asyncio.sleep(pause_s)
+            pause_s = min(SWEEP_PAUSE_MAX_S, pause_s * 2)
+
+
+def _kill_marked(mark: str) -> list[int]:
+    left: list[int] = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get(MARK) == mark:
+                left.append(process.pid)
+                process.kill()
+    return left
