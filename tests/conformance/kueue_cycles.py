@@ -13,6 +13,7 @@ from muster_scheduling.admission import (
     EvictWorkload,
     ReserveQuota,
     decide,
+    violations,
 )
 
 
@@ -60,7 +61,10 @@ def last_context(case: dict[str, Any]) -> dict[str, Any]:
 def _one_cycle(view: AdmissionView, now_ms: int) -> Decision:
     for root in view.catalog.queues_of_root:
         view.dirty.setdefault(root)
-    decision = decide(view.snapshot(now_ms), Budget(cycles=1))
+    snapshot = view.snapshot(now_ms)
+    decision = decide(snapshot, Budget(cycles=1))
+    broken = violations(snapshot, decision)
+    assert not broken, broken
     view.apply(decision)
     return decision
 

@@ -27,6 +27,7 @@ from muster_scheduling.admission.limits import max_possible
 from muster_scheduling.admission.modes import Mode, Outlook, Suit, preferred
 from muster_scheduling.admission.proposal import Refusal, RefusalReason, apply_proposal
 from muster_scheduling.admission.standing import Standing, Waiter, explain, standing
+from muster_scheduling.admission.violations import Violation, ViolationKind, violations
 
 __all__ = [
     "Assignment",
@@ -56,6 +57,8 @@ __all__ = [
     "StopReason",
     "Suit",
     "Verdict",
+    "Violation",
+    "ViolationKind",
     "Waiter",
     "apply_proposal",
     "decide",
@@ -65,4 +68,5 @@ __all__ = [
     "preferred",
     "reserved_for_head",
     "standing",
+    "violations",
 ]

@@ -190,7 +190,10 @@ def _group(view: AdmissionView, entry: Entry) -> EffectGroup | None:
         for victim in entry.victims
         if not view.is_evicting(victim.id)
     )
-    return EffectGroup(workload_id=workload.id, effects=evictions) if evictions else None
+    if not evictions:
+        return None
+    wanted = entry.assignment.wanted(entry.queue.name)
+    return EffectGroup(workload_id=workload.id, effects=evictions, wanted=wanted)
 
 
 def _requeued(entry: Entry) -> Requeued:

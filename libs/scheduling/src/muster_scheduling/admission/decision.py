@@ -72,10 +72,14 @@ Effect = ReserveQuota | EvictWorkload | RequestPreemption | FinishReplaced
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectGroup:
-    """Effects that are committed together or not at all."""
+    """Effects that are committed together or not at all.
+
+    `wanted` is what a preemptor's victims give way for.
+    """
 
     workload_id: str
     effects: tuple[Effect, ...]
+    wanted: Wanted | None = None
 
 
 class Place(StrEnum):

@@ -96,6 +96,7 @@ def _check(
             for victim in victims
             if not view.is_evicting(victim.id)
         ),
+        wanted=wanted,
     )
 
 
