@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
+from nats.js.api import DEFAULT_PREFIX as DEFAULT_API_PREFIX
 from nats.js.errors import NotFoundError
 
 from muster_contracts import envelope
@@ -57,9 +58,12 @@ class DeadLetter:
 class Bus:
     """What a service may do on the bus."""
 
-    def __init__(self, client: "Client", service: Service) -> None:
+    def __init__(
+        self, client: "Client", service: Service, *, api_prefix: str = DEFAULT_API_PREFIX
+    ) -> None:
         self.client = client
         self.service = service
+        self._api_prefix = api_prefix
         self._publisher = Publisher(client)
 
     async def publish(self, messages: list[Outgoing]) -> list[int]:
@@ -79,12 +83,13 @@ class Bus:
 
     def read(self, stream: str, subjects: tuple[str, ...], *, after: int) -> Reader:
         """Read subjects of a stream in order, from the message after `after`."""
-        return Reader(self.client, stream, subjects, after=after)
+        return Reader(self.client, stream, subjects, after=after, api_prefix=self._api_prefix)
 
     async def last(self, stream: str, subject: str) -> Received | None:
         """The last message on a subject, or None. Raises `Transient`."""
         try:
-            found = await self.client.jetstream().get_last_msg(stream, subject, direct=True)
+            jetstream = self.client.jetstream(prefix=self._api_prefix)
+            found = await jetstream.get_last_msg(stream, subject, direct=True)
         except NotFoundError:
             return None
         except (NatsError, OSError, TimeoutError) as error:
@@ -174,7 +179,7 @@ class Bus:
     async def last_sequence(self, stream: str) -> int:
         """The sequence of a stream's newest message, 0 if it never had one. Raises `Transient`."""
         try:
-            found = await self.client.jetstream().stream_info(stream)
+            found = await self.client.jetstream(prefix=self._api_prefix).stream_info(stream)
         except (NatsError, OSError, TimeoutError) as error:
             raise Transient(f"cannot look at {stream}: {error}") from error
         return found.state.last_seq

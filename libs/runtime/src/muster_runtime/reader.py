@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nats.errors import Error as NatsError
-from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
+from nats.js.api import DEFAULT_PREFIX, AckPolicy, ConsumerConfig, DeliverPolicy
 
 from muster_domain.errors import Transient
 
@@ -51,9 +51,16 @@ class Reader:
     """
 
     def __init__(
-        self, client: "Client", stream: str, subjects: tuple[str, ...], *, after: int
+        self,
+        client: "Client",
+        stream: str,
+        subjects: tuple[str, ...],
+        *,
+        after: int,
+        api_prefix: str = DEFAULT_PREFIX,
     ) -> None:
         self._client = client
+        self._api = api_prefix
         self._stream = stream
         self._subjects = subjects
         self._position = after
@@ -94,7 +101,7 @@ class Reader:
         if subscription is not None and self._client.is_connected:
             await subscription.unsubscribe()
             await self._client.publish(
-                f"$JS.API.CONSUMER.DELETE.{self._stream}.{self._consumer}", b""
+                f"{self._api}.CONSUMER.DELETE.{self._stream}.{self._consumer}", b""
             )
 
     def _stale(self) -> bool:
@@ -120,7 +127,8 @@ class Reader:
             num_replicas=1,
         )
         try:
-            info = await self._client.jetstream().add_consumer(self._stream, config)
+            jetstream = self._client.jetstream(prefix=self._api)
+            info = await jetstream.add_consumer(self._stream, config)
             self._consumer = info.name
             self.pending = info.num_pending or 0
             self._subscription = await self._client.subscribe(
@@ -149,7 +157,7 @@ class Reader:
             "idle_heartbeat": HEARTBEAT_S * 1_000_000_000,
         }
         await self._client.publish(
-            f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._consumer}",
+            f"{self._api}.CONSUMER.MSG.NEXT.{self._stream}.{self._consumer}",
             json.dumps(request).encode(),
             reply=self._subscription.subject,
         )

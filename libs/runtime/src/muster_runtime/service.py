@@ -122,7 +122,7 @@ class _Runner:
         chassis = Chassis(
             settings=self._settings,
             service=self._service,
-            bus=Bus(client, self._service),
+            bus=Bus(client, self._service, api_prefix=self._settings.nats_api_prefix),
             metrics=Metrics(),
             tracing=Tracing(self._settings, self._service),
         )

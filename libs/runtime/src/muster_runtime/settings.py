@@ -12,6 +12,9 @@ class ServiceSettings(BaseSettings):
     nats_url: str = Field(default="nats://127.0.0.1:4222", description="Where the bus listens")
     nats_user: str = Field(default="", description="The service's own bus user")
     nats_password: SecretStr = Field(default=SecretStr(""), description="Its password")
+    nats_api_prefix: str = Field(
+        default="$JS.API", description="What the bus user's account calls the stream API"
+    )
     redis_url: str = Field(default="redis://127.0.0.1:6379/0", description="Where the ledger is")
     redis_user: str = Field(default="", description="The service's own ledger user")
     redis_password: SecretStr = Field(default=SecretStr(""), description="Its password")

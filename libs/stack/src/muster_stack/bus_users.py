@@ -4,9 +4,9 @@ An owner publishes its own facts and nothing else; an agent speaks for its node 
 node is to do; a CI system submits to its namespaces and reads their decisions. Everybody receives
 replies on an inbox of their own.
 
-CI systems live in an account of their own. A stream acknowledges to whatever reply subject the
-publisher names, unchecked by permissions: from inside the account of the services, a submitter
-could have acknowledgements written over leases.
+Agents and CI systems live in accounts of their own, into which a few subjects are let through. A
+stream acknowledges to whatever reply subject a publisher names, unchecked by permissions: from
+inside the account of the services, a submitter could have acknowledgements written over leases.
 """
 
 from dataclasses import dataclass
@@ -16,6 +16,9 @@ from muster_contracts.subjects import Service, pod_commands_for, token
 from muster_stack.access import ANY_NODE, EVERYWHERE, OPERATOR, Access, agent_login, ci_login
 
 _API = "$JS.API"
+AGENT_API = "muster.js"
+"""What the stream API is called in the account of the agents, whose own has no streams."""
+
 _LEASES = f"KV_{streams.LEASES.name}"
 DECISIONS = "muster.v1.decisions.>"
 DECISION_READS = f"{_API}.DIRECT.GET.{streams.DECISIONS.name}.{DECISIONS}"
@@ -32,12 +35,31 @@ class BusUser:
     answers: bool = False
 
 
-def internal_users(access: Access) -> tuple[BusUser, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """A subject that one account lets through for the users of another.
+
+    A `stream` flows towards them. Anything else flows from them, and what answers it finds its way
+    back to the sender and nowhere else; `answers_many` when one request has more than one answer.
+    `local` is what the other account calls it, if not the same.
+    """
+
+    subject: str
+    local: str = ""
+    stream: bool = False
+    answers_many: bool = False
+
+
+def internal_users() -> tuple[BusUser, ...]:
     """The users of the account that holds the streams, sorted by name."""
-    agents = [*access.nodes, *([ANY_NODE] if access.simulated else [])]
-    users = [operator(), gateway(), admission(), placement(), preemption(), accounting()]
-    users += [agent(node) for node in agents]
+    users = (operator(), gateway(), admission(), placement(), preemption(), accounting())
     return tuple(sorted(users, key=lambda user: user.name))
+
+
+def agent_users(access: Access) -> tuple[BusUser, ...]:
+    """The users of the account of the agents, sorted by name."""
+    agents = [*access.nodes, *([ANY_NODE] if access.simulated else [])]
+    return tuple(sorted((agent(node) for node in agents), key=lambda user: user.name))
 
 
 def ci_users(access: Access) -> tuple[BusUser, ...]:
@@ -103,7 +125,7 @@ def agent(node: str) -> BusUser:
     """Says what one node observes and reads what its pods should become."""
     name = agent_login(node)
     place = ANY_NODE if node == ANY_NODE else token(node)
-    creates = f"{_API}.CONSUMER.CREATE.{streams.PODS.name}"
+    creates = f"{AGENT_API}.CONSUMER.CREATE.{streams.PODS.name}"
     reads = f"{creates}.>" if node == ANY_NODE else f"{creates}.*.{pod_commands_for(node)}"
     return BusUser(
         name=name,
@@ -113,10 +135,10 @@ def agent(node: str) -> BusUser:
             f"muster.tel.agent.v1.output.{place}.*",
             f"muster.dlq.agent.{streams.PODS.name}",
             reads,
-            f"{_API}.CONSUMER.MSG.NEXT.{streams.PODS.name}.*",
-            f"{_API}.CONSUMER.DELETE.{streams.PODS.name}.*",
-            f"{_API}.DIRECT.GET.{streams.EVENTS.name}.muster.evt.agent.v1.*.{place}",
-            *_stream_checks(),
+            f"{AGENT_API}.CONSUMER.MSG.NEXT.{streams.PODS.name}.*",
+            f"{AGENT_API}.CONSUMER.DELETE.{streams.PODS.name}.*",
+            f"{AGENT_API}.DIRECT.GET.{streams.EVENTS.name}.muster.evt.agent.v1.*.{place}",
+            f"{AGENT_API}.STREAM.INFO.{streams.PODS.name}",
         ),
         subscribe=(_inbox(name),),
     )
@@ -137,6 +159,29 @@ def ci_system(name: str, namespaces: tuple[str, ...]) -> BusUser:
     )
 
 
+CI_PASSAGES: tuple[Passage, ...] = (
+    Passage(subject=JOBS),
+    Passage(subject=DECISION_READS),
+    Passage(subject=DECISIONS, stream=True),
+)
+
+
+def _agent_api(tail: str, *, answers_many: bool = False) -> Passage:
+    return Passage(subject=f"{_API}.{tail}", local=f"{AGENT_API}.{tail}", answers_many=answers_many)
+
+
+AGENT_PASSAGES: tuple[Passage, ...] = (
+    Passage(subject="muster.evt.agent.v1.>"),
+    Passage(subject="muster.tel.agent.v1.>"),
+    Passage(subject=f"muster.dlq.agent.{streams.PODS.name}"),
+    _agent_api(f"STREAM.INFO.{streams.PODS.name}"),
+    _agent_api(f"CONSUMER.CREATE.{streams.PODS.name}.>"),
+    _agent_api(f"CONSUMER.MSG.NEXT.{streams.PODS.name}.*", answers_many=True),
+    _agent_api(f"CONSUMER.DELETE.{streams.PODS.name}.*"),
+    _agent_api(f"DIRECT.GET.{streams.EVENTS.name}.muster.evt.agent.v1.>"),
+)
+
+
 def _owner(
     service: Service,
     *,
@@ -152,7 +197,7 @@ def _owner(
     reading = tuple(subject for stream in reads for subject in _reads(stream.name))
     return BusUser(
         name=str(service),
-        publish=(*own, *publishes, *reading, *_reads(_LEASES), *_stream_checks()),
+        publish=(*own, *publishes, *reading, *_reads(_LEASES), f"{_API}.STREAM.INFO.*"),
         subscribe=(f"muster.rpc.{service}.v1.>", *hears, _inbox(service)),
         answers=True,
     )
@@ -180,10 +225,6 @@ def _shares(durable: streams.Durable) -> tuple[str, ...]:
         f"{_API}.CONSUMER.MSG.NEXT.{durable.stream}.{durable.name}",
         f"$JS.ACK.{durable.stream}.{durable.name}.>",
     )
-
-
-def _stream_checks() -> tuple[str, ...]:
-    return (f"{_API}.STREAM.INFO.*", f"{_API}.INFO")
 
 
 def _inbox(login: str) -> str:

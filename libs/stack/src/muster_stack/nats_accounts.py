@@ -5,45 +5,40 @@ import json
 from muster_domain.errors import InvalidValue
 from muster_stack.access import SYSTEM, Access, secret_variable
 from muster_stack.bus_users import (
-    DECISION_READS,
-    DECISIONS,
-    JOBS,
+    AGENT_PASSAGES,
+    CI_PASSAGES,
     BusUser,
+    Passage,
+    agent_users,
     ci_users,
     internal_users,
 )
 
 ANSWERS_WITHIN = "1m"
+HOME = "MUSTER"
+AGENTS = "AGENTS"
+CI = "CI"
 
 
 def render(access: Access) -> str:
     """`accounts {...}` with a user per role. Raises `InvalidValue` when two share a variable."""
     check_distinct(bus_logins(access))
-    system = f"{{user: {SYSTEM}, password: ${secret_variable('NATS', SYSTEM)}}}"
+    exports = [
+        *(_export(passage, AGENTS) for passage in AGENT_PASSAGES),
+        *(_export(passage, CI) for passage in CI_PASSAGES),
+    ]
     lines = [
         "accounts {",
-        "  MUSTER: {",
+        f"  {HOME}: {{",
         "    jetstream: enabled",
-        "    users: [",
-        *(line for user in internal_users(access) for line in _user(user)),
-        "    ]",
+        *_users(internal_users()),
         "    exports: [",
-        f"      {{service: {json.dumps(JOBS)}, accounts: [CI]}}",
-        f"      {{service: {json.dumps(DECISION_READS)}, accounts: [CI]}}",
-        f"      {{stream: {json.dumps(DECISIONS)}, accounts: [CI]}}",
+        *exports,
         "    ]",
         "  }",
-        "  CI: {",
-        "    users: [",
-        *(line for user in ci_users(access) for line in _user(user)),
-        "    ]",
-        "    imports: [",
-        f"      {{service: {{account: MUSTER, subject: {json.dumps(JOBS)}}}}}",
-        f"      {{service: {{account: MUSTER, subject: {json.dumps(DECISION_READS)}}}}}",
-        f"      {{stream: {{account: MUSTER, subject: {json.dumps(DECISIONS)}}}}}",
-        "    ]",
-        "  }",
-        f"  SYS: {{users: [{system}]}}",
+        *_guests(AGENTS, agent_users(access), AGENT_PASSAGES),
+        *_guests(CI, ci_users(access), CI_PASSAGES),
+        f"  SYS: {{users: [{{user: {SYSTEM}, password: ${secret_variable('NATS', SYSTEM)}}}]}}",
         "}",
         "system_account: SYS",
     ]
@@ -52,7 +47,7 @@ def render(access: Access) -> str:
 
 def bus_logins(access: Access) -> tuple[str, ...]:
     """Everybody who needs a password on the bus, sorted."""
-    users = (*internal_users(access), *ci_users(access))
+    users = (*internal_users(), *agent_users(access), *ci_users(access))
     return tuple(sorted([SYSTEM, *(user.name for user in users)]))
 
 
@@ -63,6 +58,21 @@ def check_distinct(logins: tuple[str, ...]) -> None:
         other = seen.setdefault(secret_variable("NATS", login), login)
         if other != login:
             raise InvalidValue(f"{login!r} and {other!r} differ too little", field="access")
+
+
+def _guests(account: str, users: tuple[BusUser, ...], passages: tuple[Passage, ...]) -> list[str]:
+    return [
+        f"  {account}: {{",
+        *_users(users),
+        "    imports: [",
+        *(_import(passage) for passage in passages),
+        "    ]",
+        "  }",
+    ]
+
+
+def _users(users: tuple[BusUser, ...]) -> list[str]:
+    return ["    users: [", *(line for user in users for line in _user(user)), "    ]"]
 
 
 def _user(user: BusUser) -> list[str]:
@@ -82,3 +92,16 @@ def _user(user: BusUser) -> list[str]:
 def _subjects(direction: str, subjects: tuple[str, ...]) -> list[str]:
     inside = [f"            {json.dumps(subject)}" for subject in subjects]
     return [f"          {direction}: [", *inside, "          ]"]
+
+
+def _export(passage: Passage, account: str) -> str:
+    kind = "stream" if passage.stream else "service"
+    many = ", response_type: stream" if passage.answers_many else ""
+    return f"      {{{kind}: {json.dumps(passage.subject)}, accounts: [{account}]{many}}}"
+
+
+def _import(passage: Passage) -> str:
+    kind = "stream" if passage.stream else "service"
+    subject = json.dumps(passage.subject)
+    to = f", to: {json.dumps(passage.local)}" if passage.local else ""
+    return f"      {{{kind}: {{account: {HOME}, subject: {subject}}}{to}}}"

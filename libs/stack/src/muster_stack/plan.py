@@ -11,6 +11,7 @@ from muster_contracts.subjects import Service
 from muster_domain.errors import NotFound
 from muster_runtime.embedded import LOOPBACK
 from muster_stack.access import ANY_NODE, Access, agent_login
+from muster_stack.bus_users import AGENT_API
 from muster_stack.process import ProcessSpec
 from muster_stack.redis_acl import REDIS_LOGINS
 
@@ -190,11 +191,13 @@ def _own_environment(instance: Instance, options: StackOptions, folder: Path) ->
             return {"MUSTER_TOKENS_FILE": str(folder / "tokens.json")}
         case Service.AGENT if instance.node == ANY_NODE:
             return {
+                "MUSTER_NATS_API_PREFIX": AGENT_API,
                 "MUSTER_AGENT_SIMULATE": options.simulate,
                 "MUSTER_AGENT_DATA_DIR": str(folder / "agent"),
             }
         case Service.AGENT:
             return {
+                "MUSTER_NATS_API_PREFIX": AGENT_API,
                 "MUSTER_AGENT_NODE": instance.node,
                 "MUSTER_AGENT_DATA_DIR": str(folder / "agent"),
             }
