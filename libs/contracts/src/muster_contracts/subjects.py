@@ -85,6 +85,11 @@ def declared_object(kind: str, namespace: str, name: str) -> str:
     )
 
 
+def declared_objects_of(kind: str) -> str:
+    """Filter: the last applied version of every object of one kind."""
+    return f"muster.obj.{token(kind)}.>"
+
+
 def workload_event(
     owner: Service, name: str, partition: str, namespace: str, workload_id: str
 ) -> str:
