@@ -123,7 +123,7 @@ def configuration(
     )
 
 
-def job(
+def job(  # noqa: PLR0913 - what differs between jobs in tests
     name: str,
     queue_name: str | QueueRef,
     gpus: int,

@@ -1,13 +1,17 @@
 """What holds of the quota tree whatever is charged and in whatever order."""
 
+from typing import TYPE_CHECKING
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster_domain.queues import ClusterQueue, Cohort
 from muster_scheduling.quota import QuotaNode, QuotaTree
 from muster_scheduling.snapshot.catalog import Catalog
 
 from .builders import FR, Quota, cohort, configuration, queue
+
+if TYPE_CHECKING:
+    from muster_domain.queues import ClusterQueue, Cohort
 
 NAMES = ("q0", "q1", "q2", "q3")
 limits = st.none() | st.integers(0, 12)
@@ -45,8 +49,7 @@ def bubbled(node: QuotaNode) -> int:
     if not node.queues and not node.cohorts:
         return node.used(FR)
     return sum(
-        max(0, bubbled(child) - child.local.get(FR, 0))
-        for child in (*node.queues, *node.cohorts)
+        max(0, bubbled(child) - child.local.get(FR, 0)) for child in (*node.queues, *node.cohorts)
     )
 
 

@@ -18,7 +18,7 @@ from muster_scheduling.fairness import Contender, Tournament
 from muster_scheduling.policy import FairSharing, Policy
 from muster_scheduling.preemption.context import Search, Victim
 from muster_scheduling.preemption.victims import Oracle, victims_for
-from muster_scheduling.quota import FlavorResource, QuotaNode
+from muster_scheduling.quota import FlavorResource, QuotaNode, Vector
 from muster_scheduling.snapshot.catalog import QueueEntry, suspension
 from muster_scheduling.snapshot.view import AdmissionView
 from muster_scheduling.snapshot.workloads import PendingWorkload
@@ -102,11 +102,13 @@ class Cycle:
         self._oracle = oracle or Oracle(view, now_ms)
         self._taken: dict[str, Victim] = {}
         self._claimant_of: dict[str, str] = {}
+        self._claims: list[tuple[QuotaNode, Vector]] = []
 
     def again(self) -> "Cycle":
         """Forget what the last cycle took."""
         self._taken.clear()
         self._claimant_of.clear()
+        self._claims.clear()
         return self
 
     def run(self, heads: Sequence[tuple[PendingWorkload, QueueEntry]]) -> list[Entry]:
@@ -249,7 +251,7 @@ class Cycle:
             entry.verdict = Verdict.DEFERRED
             entry.reason = PendingReason.WAITING_FOR_PREEMPTED_WORKLOADS
             entry.keeps_bookmark = False
-            self._tree.add(entry.queue.node, entry.assignment.usage)
+            self._charge(entry.queue.node, entry.assignment.usage)
         else:
             self._claim(entry, mode)
 
@@ -260,19 +262,43 @@ class Cycle:
             self._refuse(entry, Verdict.OVERLAPPING, PendingReason.WAITING_FOR_QUOTA)
             return
         unsearched = mode is Mode.PREEMPT and not self._victims_inline
-        if not unsearched and not self._fits(entry):
+        fits = unsearched or self._fits(entry)
+        if mode is Mode.FIT and self._taken:
+            fits = fits and self._fits_today(entry)
+        if not fits:
             self._refuse(entry, Verdict.NO_LONGER_FITS, PendingReason.WAITING_FOR_QUOTA)
             return
         for victim in entry.victims:
             self._taken[victim.id] = victim
             self._claimant_of[victim.id] = entry.workload.id
-        self._tree.add(entry.queue.node, entry.assignment.usage)
+        if mode is Mode.FIT:
+            self._tree.add(entry.queue.node, entry.assignment.usage)
+        else:
+            self._charge(entry.queue.node, entry.assignment.usage)
         if mode is Mode.PREEMPT:
             entry.verdict = Verdict.PREEMPTING
             entry.reason = PendingReason.WAITING_FOR_PREEMPTED_WORKLOADS
             entry.keeps_bookmark = False
         else:
             entry.verdict = Verdict.RESERVED
+
+    def _charge(self, node: QuotaNode, usage: Vector) -> None:
+        """Count what nobody holds yet, for the rest of the cycle."""
+        self._tree.add(node, usage)
+        self._claims.append((node, usage))
+
+    def _fits_today(self, entry: Entry) -> bool:
+        """Whether there is room while the victims of this cycle are still there.
+
+        Kueue leaves this out and can overdraw until they are gone; Muster's ledger never does.
+        """
+        journal, tree = self._view.journal, self._tree
+        mark = journal.checkpoint()
+        for node, usage in self._claims:
+            tree.remove(node, usage)
+        fits = tree.fits(entry.queue.node, entry.assignment.usage)
+        journal.rollback(mark)
+        return fits
 
     def _fits(self, entry: Entry) -> bool:
         """Whether there is room once all victims so far and its own are gone."""
@@ -317,7 +343,7 @@ class Cycle:
         if policy.reclaim_within_cohort is ReclaimWithinCohort.ANY and not always:
             return
         entry.reserved = reserved_for_head(entry.queue.node, entry.assignment)
-        self._tree.add(entry.queue.node, entry.reserved)
+        self._charge(entry.queue.node, entry.reserved)
 
 
 def entry_key(entry: Entry, policy: Policy) -> tuple[bool, bool, int, int, int, str]:

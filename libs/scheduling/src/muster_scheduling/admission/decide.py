@@ -39,6 +39,7 @@ class _Draft:
     explanations: dict[str, Explanation] = field(default_factory=dict[str, Explanation])
     settled: list[str] = field(default_factory=list[str])
     cycles: dict[str, int] = field(default_factory=dict[str, int])
+    requested: set[str] = field(default_factory=set[str])
     looked_at: int = 0
 
 
@@ -143,7 +144,7 @@ def _one_cycle(
     entries = cycle.run(heads)
     view.journal.rollback(mark)
     for entry in entries:
-        group = _group(view, entry)
+        group = _group(view, entry, draft)
         if group is not None:
             draft.steps.append(group)
             for effect in group.effects:
@@ -155,30 +156,47 @@ def _one_cycle(
         draft.explanations[entry.workload.id] = explain_entry(entry)
 
 
-def _group(view: AdmissionView, entry: Entry) -> EffectGroup | None:
+def _group(view: AdmissionView, entry: Entry, draft: _Draft) -> EffectGroup | None:
+    match entry.verdict:
+        case Verdict.RESERVED:
+            return _reservation(entry)
+        case Verdict.PREEMPTING if entry.victims:
+            return _evictions(view, entry)
+        case Verdict.PREEMPTING if entry.workload.id not in draft.requested:
+            draft.requested.add(entry.workload.id)
+            return _request(entry)
+        case _:
+            return None
+
+
+def _reservation(entry: Entry) -> EffectGroup:
     workload = entry.workload
-    if entry.verdict is Verdict.RESERVED:
-        reserve = ReserveQuota(
-            workload_id=workload.id,
-            admission=entry.assignment.admission(entry.queue.name),
-            usage=entry.assignment.usage,
-            attempt=workload.attempt + 1,
-            borrowing=entry.assignment.borrowing,
-        )
-        replaced = entry.assignment.replaced
-        if not replaced:
-            return EffectGroup(workload_id=workload.id, effects=(reserve,))
-        finish = FinishReplaced(workload_id=replaced, replaced_by=workload.id)
-        return EffectGroup(workload_id=workload.id, effects=(reserve, finish))
-    if entry.verdict is not Verdict.PREEMPTING:
-        return None
-    if not entry.victims:
-        request = RequestPreemption(
-            workload_id=workload.id,
-            admission=entry.assignment.admission(entry.queue.name),
-            need=tuple(sorted(entry.assignment.need)),
-        )
-        return EffectGroup(workload_id=workload.id, effects=(request,))
+    reserve = ReserveQuota(
+        workload_id=workload.id,
+        admission=entry.assignment.admission(entry.queue.name),
+        usage=entry.assignment.usage,
+        attempt=workload.attempt + 1,
+        borrowing=entry.assignment.borrowing,
+    )
+    replaced = entry.assignment.replaced
+    if not replaced:
+        return EffectGroup(workload_id=workload.id, effects=(reserve,))
+    finish = FinishReplaced(workload_id=replaced, replaced_by=workload.id)
+    return EffectGroup(workload_id=workload.id, effects=(reserve, finish))
+
+
+def _request(entry: Entry) -> EffectGroup:
+    request = RequestPreemption(
+        workload_id=entry.workload.id,
+        admission=entry.assignment.admission(entry.queue.name),
+        need=tuple(sorted(entry.assignment.need)),
+    )
+    return EffectGroup(workload_id=entry.workload.id, effects=(request,))
+
+
+def _evictions(view: AdmissionView, entry: Entry) -> EffectGroup | None:
+    """Evictions of those victims that are not going already."""
+    workload = entry.workload
     evictions = tuple(
         EvictWorkload(
             workload_id=victim.id,

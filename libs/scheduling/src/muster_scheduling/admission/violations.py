@@ -121,43 +121,37 @@ class _Check:
         self._reserved.add(workload_id)
         queue = effect.admission.cluster_queue
         self._gang(pending, effect)
-        for node, pair in self._too_much(queue, effect.usage, without=()):
-            self._say(ViolationKind.QUOTA_EXCEEDED, node, f"{workload_id}: {pair}")
+        before = {(n, p): over for n, p, over in self._books.excess(queue, self._usage)}
         self._charge(queue, effect.usage, 1)
+        for node, pair, over in self._books.excess(queue, self._usage):
+            if pair in effect.usage and over > before.get((node, pair), 0):
+                self._say(ViolationKind.QUOTA_EXCEEDED, node, f"{workload_id}: {pair} by {over}")
         self._holders[workload_id] = holder(pending, effect, self._now_ms)
 
-    def _too_much(
-        self, queue: str, usage: Mapping[Pair, int], *, without: Iterable[str]
-    ) -> list[tuple[str, Pair]]:
-        """Where `usage` on top would go beyond a limit, or further beyond it."""
+    def _room(self, wanted: Wanted, *, without: Iterable[str]) -> bool:
+        """Whether there is room for all that is wanted once these are gone."""
         leaving = [self._holders[workload_id] for workload_id in without]
         for victim in leaving:
             self._charge(victim.cluster_queue, victim.usage, -1)
-        before = {(n, p): over for n, p, over in self._books.excess(queue, self._usage)}
-        self._charge(queue, usage, 1)
-        after = self._books.excess(queue, self._usage)
-        self._charge(queue, usage, -1)
+        queue = wanted.cluster_queue
+        found = all(
+            amount <= max(0, self._books.available(queue, pair, self._usage))
+            for pair, amount in wanted.usage.items()
+        )
         for victim in leaving:
             self._charge(victim.cluster_queue, victim.usage, 1)
-        return [
-            (node, pair)
-            for node, pair, over in after
-            if pair in usage and over > before.get((node, pair), 0)
-        ]
+        return found
 
     def _victims(self, wanted: Wanted, victims: list[str]) -> None:
         """Together they are enough; at most the last one found could have stayed (R-55)."""
         queue = wanted.cluster_queue
-        gone = sorted(self._evicted & set(self._holders))
-        if self._too_much(queue, wanted.usage, without=gone):
+        if not self._room(wanted, without=sorted(self._evicted & set(self._holders))):
             self._say(ViolationKind.NOT_ENOUGH_VICTIMS, queue)
         needless = [
             victim
             for victim in victims
             if self._within_own(queue, wanted, victims, victim)
-            and not self._too_much(
-                queue, wanted.usage, without=[other for other in victims if other != victim]
-            )
+            and self._room(wanted, without=[other for other in victims if other != victim])
         ]
         if len(needless) > 1:
             self._say(ViolationKind.NEEDLESS_VICTIM, needless[0])
@@ -266,6 +260,21 @@ class _Books:
         """The topmost node above a queue, itself when it stands alone."""
         path = self._path(queue)
         return path[-1]
+
+    def available(self, queue: str, pair: Pair, usage: Mapping[str, Mapping[Pair, int]]) -> int:
+        """What the queue may still take, from the root down (R-18)."""
+        path = self._path(queue)
+        root = path.pop()
+        subtree = self._subtree(root, pair)
+        free = UNLIMITED if subtree >= UNLIMITED else subtree - self._used(root, pair, usage)
+        for node in reversed(path):
+            used, local = self._used(node, pair, usage), self._local(node, pair)
+            quota = self._quota(node, pair)
+            if quota is not None and quota.borrowing_limit_milli is not None:
+                lends = self._subtree(node, pair) - local
+                free = min(free, lends - max(0, used - local) + quota.borrowing_limit_milli)
+            free += max(0, local - used)
+        return free
 
     def excess(
         self, queue: str, usage: Mapping[str, Mapping[Pair, int]]

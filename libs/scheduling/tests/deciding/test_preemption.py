@@ -1,0 +1,192 @@
+"""Victim search: rights, order, smallest sets; and checking a proposal."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from muster_domain.conditions import PreemptionReason
+from muster_domain.queues import ReclaimWithinCohort, WithinClusterQueue
+from muster_scheduling import AdmissionView, prepare
+from muster_scheduling.admission import EffectGroup, Refusal, RefusalReason, apply_proposal
+from muster_scheduling.preemption import (
+    Proposal,
+    ProposedVictim,
+    Victim,
+    Wanted,
+    find_victims,
+)
+
+from .brute_force import needless, smallest_sets
+from .builders import FR, K, job, queue, running, view_of, waiting
+
+LOWER = WithinClusterQueue.LOWER_PRIORITY
+IN_QUEUE = PreemptionReason.IN_CLUSTER_QUEUE
+ANY = ReclaimWithinCohort.ANY
+
+
+def wanted(name: str, gpus: int) -> Wanted:
+    return Wanted(cluster_queue=name, usage={FR: gpus * K}, need=frozenset((FR,)))
+
+
+def search(view: AdmissionView, name: str, gpus: int, priority: int = 0) -> list[str]:
+    pending = prepare(job("in", name, gpus, priority=priority), view.policy)
+    found = find_victims(view.snapshot(0), pending, wanted(name, gpus))
+    return sorted(victim.id for victim in found)
+
+
+def test_lower_priority_goes_first_and_the_latest_of_equals() -> None:
+    view = view_of([queue("q", 4, within=LOWER)])
+    running(view, job("mid", "q", 1, priority=2), reserved=9)
+    running(view, job("low-early", "q", 1, priority=1), reserved=1)
+    running(view, job("low-late", "q", 1, priority=1), reserved=5)
+    running(view, job("peer", "q", 1, priority=5))
+    assert search(view, "q", 1, priority=5) == ["low-late"]
+    assert search(view, "q", 3, priority=5) == ["low-early", "low-late", "mid"]
+    assert search(view, "q", 4, priority=5) == []
+
+
+def test_nobody_goes_who_need_not() -> None:
+    view = view_of([queue("q", 6, within=LOWER)])
+    running(view, job("small", "q", 1, priority=1))
+    running(view, job("large", "q", 5, priority=2))
+    assert search(view, "q", 5, priority=9) == ["large"]
+
+
+def test_whoever_is_going_already_goes_first() -> None:
+    view = view_of([queue("q", 4, within=LOWER)])
+    running(view, job("low", "q", 2, priority=1))
+    running(view, job("mid", "q", 2, priority=2))
+    view.mark_evicting("mid")
+    assert search(view, "q", 2, priority=9) == ["mid"]
+
+
+def test_a_queue_within_its_nominal_quota_is_left_alone() -> None:
+    view = view_of([queue("a", 4, "all", reclaim=ANY), queue("b", 4, "all"), queue("c", 4, "all")])
+    running(view, job("b1", "b", 4))
+    running(view, job("c1", "c", 4))
+    running(view, job("c2", "c", 4))
+    assert search(view, "a", 4) == ["c1"]
+
+
+def test_a_search_leaves_usage_as_it_was() -> None:
+    view = view_of([queue("a", 4, "all", reclaim=ANY, within=LOWER), queue("b", 4, "all")])
+    running(view, job("b1", "b", 8))
+    before = {n.name: dict(n.usage) for n in view.tree.queues.values()}
+    assert search(view, "a", 4) == ["b1"]
+    assert {n.name: dict(n.usage) for n in view.tree.queues.values()} == before
+
+
+gangs = st.lists(
+    st.tuples(st.sampled_from(["q", "p"]), st.integers(1, 4), st.integers(0, 3)),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(max_examples=150)
+@given(rows=gangs, asks=st.integers(1, 6), priority=st.integers(0, 3))
+def test_victims_agree_with_trying_every_set(
+    rows: list[tuple[str, int, int]], asks: int, priority: int
+) -> None:
+    view = view_of([queue("q", 6, "all", within=LOWER, reclaim=ANY), queue("p", 3, "all")])
+    for number, (name, gpus, low) in enumerate(rows):
+        workload = job(f"r{number}", name, gpus, priority=low)
+        if gpus * K <= view.tree.free(view.tree.queues[name], FR):
+            running(view, workload, reserved=number)
+    if asks * K <= view.tree.free(view.tree.queues["q"], FR):
+        return
+    found = search(view, "q", asks, priority)
+    sets = smallest_sets(view, "q", asks * K, priority)
+    if found:
+        assert sets
+        assert any(kept <= set(found) for kept in sets)
+        assert len(needless(view, "q", asks * K, found)) <= 1
+
+
+@pytest.fixture
+def contested() -> AdmissionView:
+    view = view_of([queue("q", 4, within=LOWER)])
+    running(view, job("low", "q", 3, priority=1))
+    running(view, job("mid", "q", 1, priority=5))
+    waiting(view, job("in", "q", 3, priority=5))
+    return view
+
+
+def proposal(view: AdmissionView, *names: str, attempt: int = 1) -> Proposal:
+    del view
+    victims = tuple(
+        ProposedVictim(workload_id=name, attempt=attempt, reason=IN_QUEUE) for name in names
+    )
+    return Proposal(preemptor_id="in", wanted=wanted("q", 3), victims=victims)
+
+
+def test_a_good_proposal_becomes_evictions(contested: AdmissionView) -> None:
+    group = apply_proposal(contested.snapshot(0), proposal(contested, "low"))
+    assert isinstance(group, EffectGroup)
+    assert [effect.workload_id for effect in group.effects] == ["low"]
+
+
+Change = Callable[[AdmissionView], object]
+
+
+@pytest.mark.parametrize(
+    ("change", "names", "reason"),
+    [
+        (lambda view: view.remove_pending("in"), ["low"], RefusalReason.PREEMPTOR_NOT_PENDING),
+        (lambda _: None, [], RefusalReason.NO_VICTIMS),
+        (lambda view: view.release("low"), ["low"], RefusalReason.VICTIM_CHANGED),
+        (lambda _: None, ["mid"], RefusalReason.VICTIM_PROTECTED),
+        (
+            lambda view: (view.release("low"), running(view, job("x", "q", 1))),
+            ["x"],
+            RefusalReason.NOT_ENOUGH,
+        ),
+    ],
+)
+def test_a_proposal_that_does_not_hold_is_refused(
+    contested: AdmissionView, change: Change, names: list[str], reason: RefusalReason
+) -> None:
+    change(contested)
+    if reason is RefusalReason.NOT_ENOUGH:
+        running(contested, job("y", "q", 1, priority=9))
+        running(contested, job("z", "q", 1, priority=9))
+    refusal = apply_proposal(contested.snapshot(0), proposal(contested, *names))
+    assert isinstance(refusal, Refusal)
+    assert refusal.reason is reason
+
+
+def test_a_proposal_for_an_older_reservation_is_refused(contested: AdmissionView) -> None:
+    refusal = apply_proposal(contested.snapshot(0), proposal(contested, "low", attempt=7))
+    assert refusal == Refusal(reason=RefusalReason.VICTIM_CHANGED, workload_id="low")
+
+
+def test_a_proposal_is_refused_when_it_fits_anyway(contested: AdmissionView) -> None:
+    contested.release("low")
+    running(contested, job("tiny", "q", 1))
+    small = Proposal(
+        preemptor_id="in",
+        wanted=wanted("q", 2),
+        victims=(ProposedVictim(workload_id="tiny", attempt=1, reason=IN_QUEUE),),
+    )
+    refusal = apply_proposal(contested.snapshot(0), small)
+    assert refusal == Refusal(reason=RefusalReason.NO_LONGER_NEEDED)
+
+
+def test_a_claim_of_somebody_else_counts_as_used(contested: AdmissionView) -> None:
+    contested.claim("other", "q", {FR: 3 * K})
+    refusal = apply_proposal(contested.snapshot(0), proposal(contested, "low"))
+    assert refusal == Refusal(reason=RefusalReason.NOT_ENOUGH)
+    contested.drop_claim("other")
+    assert isinstance(
+        apply_proposal(contested.snapshot(0), proposal(contested, "low")), EffectGroup
+    )
+
+
+def test_victims_know_whom_they_belong_to(contested: AdmissionView) -> None:
+    pending = contested.pending("in")
+    assert pending is not None
+    (victim,) = find_victims(contested.snapshot(0), pending, wanted("q", 3))
+    assert isinstance(victim, Victim)
+    assert (victim.id, victim.workload.attempt, victim.reason) == ("low", 1, IN_QUEUE)
