@@ -1,7 +1,6 @@
 """Cost tables: worked examples with exact results."""
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,10 +11,16 @@ from muster_rating.prices import HOUR_MS, PriceBook
 from muster_rating.report import Books, RowKind, Table, cost_table
 from muster_rating.windows import Window
 
-if TYPE_CHECKING:
-    from conftest import House
+from .house import House
 
 GPU = "nvidia.com/gpu"
+
+
+@pytest.fixture
+def house() -> House:
+    return House()
+
+
 MONTH = Window(0, 720 * HOUR_MS)
 
 
@@ -27,7 +32,7 @@ def hours(quantity: int) -> Fraction:
     return Fraction(quantity, 1000 * HOUR_MS)
 
 
-def three_teams(house: "House") -> Books:
+def three_teams(house: House) -> Books:
     return Books(
         attempts=(
             house.attempt("datos", 2, 0, 540),
@@ -39,7 +44,7 @@ def three_teams(house: "House") -> Books:
     )
 
 
-def test_three_teams_on_one_node_add_up_to_the_node(house: "House") -> None:
+def test_three_teams_on_one_node_add_up_to_the_node(house: House) -> None:
     table = cost_table(three_teams(house), house.prices("1.40"), MONTH, "team")
 
     assert euros(table) == {
@@ -58,13 +63,13 @@ def test_three_teams_on_one_node_add_up_to_the_node(house: "House") -> None:
 
 
 @pytest.mark.parametrize("by", ["team", "namespace", "user", "cluster_queue", "flavor", "workload"])
-def test_the_total_does_not_depend_on_the_dimension(house: "House", by: str) -> None:
+def test_the_total_does_not_depend_on_the_dimension(house: House, by: str) -> None:
     table = cost_table(three_teams(house), house.prices("1.40"), MONTH, by)
 
     assert table.total_micros == sum(row.cost_micros or 0 for row in table.rows) == 4032 * MICROS
 
 
-def test_a_filter_shows_the_idle_that_its_share_would_carry(house: "House") -> None:
+def test_a_filter_shows_the_idle_that_its_share_would_carry(house: House) -> None:
     table = cost_table(
         three_teams(house),
         house.prices("1.40"),
@@ -82,7 +87,7 @@ def nearest_cent(amount: Fraction) -> Fraction:
     return Fraction(round(amount * 100), 100)
 
 
-def test_a_price_change_splits_the_time(house: "House") -> None:
+def test_a_price_change_splits_the_time(house: House) -> None:
     books = Books(attempts=(house.attempt("a", 2, 12, 36),), capacity=())
 
     table = cost_table(
@@ -95,7 +100,7 @@ def test_a_price_change_splits_the_time(house: "House") -> None:
     }
 
 
-def test_borrowed_is_above_nominal_and_falls_on_the_last_in(house: "House") -> None:
+def test_borrowed_is_above_nominal_and_falls_on_the_last_in(house: House) -> None:
     books = Books(
         attempts=(
             house.attempt("a", 2, 0, 10, name="first", queue="q"),
@@ -119,7 +124,7 @@ def test_borrowed_is_above_nominal_and_falls_on_the_last_in(house: "House") -> N
     assert hours(by_queue["other"].lent[GPU]) == 8
 
 
-def test_borrowed_ends_when_the_queue_is_back_inside_its_quota(house: "House") -> None:
+def test_borrowed_ends_when_the_queue_is_back_inside_its_quota(house: House) -> None:
     books = Books(
         attempts=(
             house.attempt("a", 2, 0, 6, name="first", queue="q"),
@@ -135,7 +140,7 @@ def test_borrowed_ends_when_the_queue_is_back_inside_its_quota(house: "House") -
     assert (hours(q.held[GPU]), hours(q.borrowed[GPU])) == (20, 4)
 
 
-def test_a_change_of_quota_changes_what_is_borrowed_from_then_on(house: "House") -> None:
+def test_a_change_of_quota_changes_what_is_borrowed_from_then_on(house: House) -> None:
     books = Books(
         attempts=(house.attempt("a", 3, 0, 10, queue="q"),),
         capacity=(house.capacity(4),),
@@ -152,7 +157,7 @@ def test_a_change_of_quota_changes_what_is_borrowed_from_then_on(house: "House")
     }
 
 
-def test_the_lowest_priority_holds_the_borrowed_part(house: "House") -> None:
+def test_the_lowest_priority_holds_the_borrowed_part(house: House) -> None:
     books = Books(
         attempts=(
             house.attempt("a", 2, 0, 10, name="humble", queue="q", priority=1),
@@ -167,7 +172,7 @@ def test_the_lowest_priority_holds_the_borrowed_part(house: "House") -> None:
     assert {row.key: hours(row.borrowed[GPU]) for row in table.rows if row.borrowed} == {"a": 8}
 
 
-def test_a_preempted_attempt_is_charged_and_shown_as_lost(house: "House") -> None:
+def test_a_preempted_attempt_is_charged_and_shown_as_lost(house: House) -> None:
     books = Books(
         attempts=(
             house.attempt("a", 32, 0, 3, name="gang", number=1, preempted=True),
@@ -185,7 +190,7 @@ def test_a_preempted_attempt_is_charged_and_shown_as_lost(house: "House") -> Non
     assert row.cost_micros == 224 * MICROS
 
 
-def test_waiting_for_seats_costs_nobody_and_is_kept_apart_from_idle(house: "House") -> None:
+def test_waiting_for_seats_costs_nobody_and_is_kept_apart_from_idle(house: House) -> None:
     books = Books(
         attempts=(house.attempt("a", 3, 5, 10, reserved_h=1),), capacity=(house.capacity(4),)
     )
@@ -196,7 +201,7 @@ def test_waiting_for_seats_costs_nobody_and_is_kept_apart_from_idle(house: "Hous
     assert hours(table.rows[0].waiting[GPU]) == 12
 
 
-def test_quota_beyond_the_hardware_does_not_make_more_hardware(house: "House") -> None:
+def test_quota_beyond_the_hardware_does_not_make_more_hardware(house: House) -> None:
     books = Books(
         attempts=(
             house.attempt("a", 3, 0, 10),
@@ -212,7 +217,7 @@ def test_quota_beyond_the_hardware_does_not_make_more_hardware(house: "House") -
 
 
 def test_a_node_that_takes_no_pods_is_unavailable_except_for_what_is_held_on_it(
-    house: "House",
+    house: House,
 ) -> None:
     books = Books(
         attempts=(house.attempt("a", 1, 0, 10, node="n1"),),
@@ -229,7 +234,7 @@ def test_a_node_that_takes_no_pods_is_unavailable_except_for_what_is_held_on_it(
     assert euros(table) == {"a": 10, "__idle__": 38, "__unavailable__": 12}
 
 
-def test_more_held_than_there_is_shows_and_still_adds_up(house: "House") -> None:
+def test_more_held_than_there_is_shows_and_still_adds_up(house: House) -> None:
     books = Books(attempts=(house.attempt("a", 5, 0, 1),), capacity=(house.capacity(4),))
 
     table = cost_table(books, house.prices("1.40"), Window(0, HOUR_MS), "team")
@@ -239,7 +244,7 @@ def test_more_held_than_there_is_shows_and_still_adds_up(house: "House") -> None
     assert table.of_kind(RowKind.IDLE) is None
 
 
-def test_a_million_short_jobs_are_rounded_once(house: "House") -> None:
+def test_a_million_short_jobs_are_rounded_once(house: House) -> None:
     prices = house.prices("1.40")
     second = house.attempt("a", 1, 0, 1)
     jobs = tuple(
@@ -258,7 +263,7 @@ def test_a_million_short_jobs_are_rounded_once(house: "House") -> None:
     assert table.rows[0].cost_micros == 3_888_889
 
 
-def test_an_unpriced_flavor_is_named_and_not_counted_as_free(house: "House") -> None:
+def test_an_unpriced_flavor_is_named_and_not_counted_as_free(house: House) -> None:
     table = cost_table(three_teams(house), PriceBook("EUR"), MONTH, "team")
 
     assert table.unpriced == (house.pair,)
@@ -267,14 +272,14 @@ def test_an_unpriced_flavor_is_named_and_not_counted_as_free(house: "House") -> 
     assert table.total_micros == 0
 
 
-def test_a_price_of_zero_is_a_price(house: "House") -> None:
+def test_a_price_of_zero_is_a_price(house: House) -> None:
     table = cost_table(three_teams(house), house.prices("0"), MONTH, "team")
 
     assert table.unpriced == ()
     assert [row.cost_micros for row in table.rows] == [0, 0, 0, 0]
 
 
-def test_open_attempts_are_counted_to_the_end_of_the_window(house: "House") -> None:
+def test_open_attempts_are_counted_to_the_end_of_the_window(house: House) -> None:
     books = Books(attempts=(house.attempt("a", 4, 2, None),), capacity=(house.capacity(4),))
 
     table = cost_table(books, house.prices("1"), Window(0, 10 * HOUR_MS), "team")
@@ -283,12 +288,12 @@ def test_open_attempts_are_counted_to_the_end_of_the_window(house: "House") -> N
     assert euros(table) == {"a": 32, "__idle__": 8}
 
 
-def test_a_label_groups_and_what_lacks_it_is_unallocated(house: "House") -> None:
+def test_a_label_groups_and_what_lacks_it_is_unallocated(house: House) -> None:
     table = cost_table(three_teams(house), house.prices("1.40"), MONTH, "label:equipo")
 
     assert [row.key for row in table.rows] == ["__unallocated__", "__idle__"]
 
 
-def test_an_unknown_dimension_is_refused(house: "House") -> None:
+def test_an_unknown_dimension_is_refused(house: House) -> None:
     with pytest.raises(InvalidValue, match="costs are not kept by 'colour'"):
         cost_table(three_teams(house), house.prices("1.40"), MONTH, "colour")

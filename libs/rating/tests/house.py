@@ -2,8 +2,6 @@
 
 from fractions import Fraction
 
-import pytest
-
 from muster_rating.attempts import Attempt, Charge, Closing, Eviction, Opening, Owner, Seat, Seating
 from muster_rating.capacity import CapacitySpan
 from muster_rating.catalogs import Catalog, QueueQuota
@@ -103,8 +101,3 @@ class House:
 
     def gpu_hours(self, quantity: int) -> Fraction:
         return Fraction(quantity, 1000 * HOUR_MS)
-
-
-@pytest.fixture
-def house() -> House:
-    return House()
