@@ -25,7 +25,7 @@ _PROGRAM_TEXT = frozenset({
 _APP_WRAPPER = KindEntry(
     versions=("v1beta2",), parser=lambda manifest: read_app_wrapper(manifest, _read_component)
 )
-_ALL_KINDS = {**KINDS, ("workload.codeflare.dev", "AppWrapper"): _APP_WRAPPER}
+KNOWN_KINDS = {**KINDS, ("workload.codeflare.dev", "AppWrapper"): _APP_WRAPPER}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ def _read_object(reader: ObjectReader) -> tuple[Manifest, Content] | None:
     if not api_version or not kind:
         return None
     group, _, version = api_version.rpartition("/")
-    entry = _ALL_KINDS.get((group, kind))
+    entry = KNOWN_KINDS.get((group, kind))
     if entry is None or version not in entry.versions:
         _decline(reader, group, kind, entry)
         return None
@@ -111,14 +111,14 @@ def _decline(reader: ObjectReader, group: str, kind: str, entry: KindEntry | Non
 def _refuse_unknown(reader: ObjectReader, api_version: str, kind: str) -> None:
     elsewhere = [
         f"{group}/{entry.versions[-1]}".lstrip("/")
-        for (group, name), entry in _ALL_KINDS.items()
+        for (group, name), entry in KNOWN_KINDS.items()
         if name == kind
     ]
     if elsewhere:
         fix = f"write apiVersion: {' or '.join(elsewhere)}"
         reader.problem("apiVersion", f"there is no {kind} in {api_version}", fix)
     else:
-        names = ", ".join(sorted({name for _, name in _ALL_KINDS}))
+        names = ", ".join(sorted({name for _, name in KNOWN_KINDS}))
         reader.problem("kind", f"{api_version} {kind} is not a known kind", f"known are {names}")
 
 

@@ -115,7 +115,7 @@ def _with_minimum(
     total = sum(task.replicas for task in tasks)
     by_task = {task.name: task.min_available for task in tasks}
     minimum = spec.integer("minAvailable", sum(by_task.values()), low=0)
-    if minimum > total:
+    if minimum > total and "minAvailable" in spec:
         spec.rule(
             "minAvailable",
             f"{minimum} is more than the {total} replicas of all tasks",
