@@ -16,6 +16,7 @@ from nats.js.api import (
     ConsumerConfig,
     DiscardPolicy,
     KeyValueConfig,
+    RetentionPolicy,
     StorageType,
     StreamConfig,
 )
@@ -81,7 +82,8 @@ async def _declare_stream(jetstream: JetStreamContext, stream: streams.Stream) -
         max_msgs_per_subject=1 if stream.last_value else -1,
         max_msg_size=stream.max_message_bytes,
         duplicate_window=stream.duplicate_window_s,
-        discard=DiscardPolicy.OLD,
+        discard=DiscardPolicy.NEW if stream.refuses else DiscardPolicy.OLD,
+        retention=(RetentionPolicy.WORK_QUEUE if stream.until_settled else RetentionPolicy.LIMITS),
         allow_direct=True,
         allow_atomic=stream.atomic or None,
         storage=StorageType.FILE,

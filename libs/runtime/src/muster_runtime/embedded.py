@@ -61,7 +61,7 @@ class NatsConfig:
     server_name: str = "muster-embedded"
     sync_interval: str = "2m"
     max_memory_store: str = "256MB"
-    max_file_store: str = "4GB"
+    max_file_store: str = "16GB"
     extra: str = ""
 
     def render(self) -> str:
