@@ -87,7 +87,7 @@ def gateway() -> BusUser:
             "muster.rpc.*.v1.>",
             *_shares(streams.FRONT_DOOR),
         ),
-        reads=(streams.OBJECTS, streams.EVENTS, streams.DECISIONS, streams.JOBS),
+        reads=(streams.OBJECTS, streams.EVENTS, streams.DECISIONS),
         hears=("muster.tel.agent.v1.>", DECISIONS),
     )
 
@@ -122,7 +122,7 @@ def accounting() -> BusUser:
 
 
 def agent(node: str) -> BusUser:
-    """Says what one node observes and reads what its pods should become."""
+    """Says what one node observes, reads what its pods should become, answers questions."""
     name = agent_login(node)
     place = ANY_NODE if node == ANY_NODE else token(node)
     creates = f"{AGENT_API}.CONSUMER.CREATE.{streams.PODS.name}"
@@ -131,7 +131,7 @@ def agent(node: str) -> BusUser:
         name=name,
         publish=(
             f"muster.evt.agent.v1.*.{place}",
-            f"muster.tel.agent.v1.*.{place}",
+            f"muster.tel.agent.v1.heartbeat.{place}",
             f"muster.tel.agent.v1.output.{place}.*",
             f"muster.dlq.agent.{streams.PODS.name}",
             reads,
@@ -140,7 +140,12 @@ def agent(node: str) -> BusUser:
             f"{AGENT_API}.DIRECT.GET.{streams.EVENTS.name}.muster.evt.agent.v1.*.{place}",
             f"{AGENT_API}.STREAM.INFO.{streams.PODS.name}",
         ),
-        subscribe=(_inbox(name),),
+        subscribe=(
+            f"muster.rpc.agent.v1.*.{place}",
+            f"muster.tel.agent.v1.control.{place}",
+            _inbox(name),
+        ),
+        answers=True,
     )
 
 
@@ -172,7 +177,9 @@ def _agent_api(tail: str, *, answers_many: bool = False) -> Passage:
 
 AGENT_PASSAGES: tuple[Passage, ...] = (
     Passage(subject="muster.evt.agent.v1.>"),
-    Passage(subject="muster.tel.agent.v1.>"),
+    Passage(subject="muster.tel.agent.v1.heartbeat.*"),
+    Passage(subject="muster.tel.agent.v1.output.*.*"),
+    Passage(subject="muster.tel.agent.v1.control.*", stream=True),
     Passage(subject=f"muster.dlq.agent.{streams.PODS.name}"),
     _agent_api(f"STREAM.INFO.{streams.PODS.name}"),
     _agent_api(f"CONSUMER.CREATE.{streams.PODS.name}.>"),
@@ -180,6 +187,9 @@ AGENT_PASSAGES: tuple[Passage, ...] = (
     _agent_api(f"CONSUMER.DELETE.{streams.PODS.name}.*"),
     _agent_api(f"DIRECT.GET.{streams.EVENTS.name}.muster.evt.agent.v1.>"),
 )
+
+AGENT_ANSWERS = Passage(subject="muster.rpc.agent.v1.*.*")
+"""Lets questions to agents out of the account of the services."""
 
 
 def _owner(

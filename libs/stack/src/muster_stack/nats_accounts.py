@@ -5,6 +5,7 @@ import json
 from muster_domain.errors import InvalidValue
 from muster_stack.access import SYSTEM, Access, secret_variable
 from muster_stack.bus_users import (
+    AGENT_ANSWERS,
     AGENT_PASSAGES,
     CI_PASSAGES,
     BusUser,
@@ -35,9 +36,10 @@ def render(access: Access) -> str:
         "    exports: [",
         *exports,
         "    ]",
+        f"    imports: [{_import(AGENT_ANSWERS, AGENTS)}]",
         "  }",
-        *_guests(AGENTS, agent_users(access), AGENT_PASSAGES),
-        *_guests(CI, ci_users(access), CI_PASSAGES),
+        *_guests(AGENTS, agent_users(access), AGENT_PASSAGES, (AGENT_ANSWERS,)),
+        *_guests(CI, ci_users(access), CI_PASSAGES, ()),
         f"  SYS: {{users: [{{user: {SYSTEM}, password: ${secret_variable('NATS', SYSTEM)}}}]}}",
         "}",
         "system_account: SYS",
@@ -60,12 +62,20 @@ def check_distinct(logins: tuple[str, ...]) -> None:
             raise InvalidValue(f"{login!r} and {other!r} differ too little", field="access")
 
 
-def _guests(account: str, users: tuple[BusUser, ...], passages: tuple[Passage, ...]) -> list[str]:
+def _guests(
+    account: str,
+    users: tuple[BusUser, ...],
+    passages: tuple[Passage, ...],
+    answers: tuple[Passage, ...],
+) -> list[str]:
     return [
         f"  {account}: {{",
         *_users(users),
         "    imports: [",
-        *(_import(passage) for passage in passages),
+        *(_import(passage, HOME) for passage in passages),
+        "    ]",
+        "    exports: [",
+        *(_export(passage, HOME) for passage in answers),
         "    ]",
         "  }",
     ]
@@ -100,8 +110,8 @@ def _export(passage: Passage, account: str) -> str:
     return f"      {{{kind}: {json.dumps(passage.subject)}, accounts: [{account}]{many}}}"
 
 
-def _import(passage: Passage) -> str:
+def _import(passage: Passage, account: str) -> str:
     kind = "stream" if passage.stream else "service"
     subject = json.dumps(passage.subject)
     to = f", to: {json.dumps(passage.local)}" if passage.local else ""
-    return f"      {{{kind}: {{account: {HOME}, subject: {subject}}}{to}}}"
+    return f"      {{{kind}: {{account: {account}, subject: {subject}}}{to}}}"

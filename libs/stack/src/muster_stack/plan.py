@@ -203,6 +203,6 @@ def _own_environment(instance: Instance, options: StackOptions, folder: Path) ->
             }
         case Service.ACCOUNTING:
             database = folder / "accounting" / "accounting.db"
-            return {"MUSTER_DATABASE_URL": f"sqlite+aiosqlite:///{database}"}
+            return {"MUSTER_ACCOUNTING_URL": f"sqlite+aiosqlite:///{database}"}
         case _:
             return {}

@@ -132,6 +132,7 @@ class Stack:
         self._reaper = Reaper()
         try:
             self._write_tokens()
+            (self.folder / "accounting").mkdir(exist_ok=True)
             self._start_server("nats")
             self._start_server("redis")
             self._declare()
@@ -260,7 +261,6 @@ class Stack:
             monitor_port=self.endpoints.nats_monitor_port,
             accounts=nats_accounts.render(access),
             sync_interval=self.options.nats_sync_interval,
-            max_file_store="16GB",
         )
         variables = [secret_variable("NATS", login) for login in nats_accounts.bus_logins(access)]
         return nats_server(config, environment={name: self._secrets[name] for name in variables})
