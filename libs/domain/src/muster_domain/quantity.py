@@ -15,7 +15,8 @@ Resources = Mapping[str, int]
 """Milli-units by resource name, e.g. `{"cpu": 500, "nvidia.com/gpu": 4000}`."""
 
 _GRAMMAR = re.compile(
-    r"(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:(?P<exponent>[eE][+-]?\d+)|(?P<suffix>[A-Za-z]*))"
+    r"(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:(?P<exponent>[eE][+-]?\d+)|(?P<suffix>[A-Za-z]*))",
+    re.ASCII,
 )
 _SUFFIXES = {
     "": Decimal(1),
