@@ -42,13 +42,6 @@ class StopPod:
 PodCommand = RunPod | StopPod
 
 
-HEARTBEAT = "heartbeat"
-"""Telemetry name of `NodeHeartbeat`."""
-
-POD_OUTPUT = "pod_output"
-"""Telemetry name of `PodOutput`."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeHeartbeat:
     """agent telemetry: the node lives."""

@@ -1,3 +1,0 @@
-from muster_testing.fixtures import nats
-
-__all__ = ["nats"]

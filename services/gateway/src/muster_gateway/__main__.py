@@ -1,0 +1,5 @@
+"""`python -m muster_gateway`."""
+
+from muster_gateway.app import main
+
+main()

@@ -1,0 +1,69 @@
+"""The HTTP API as one ASGI application."""
+
+import asyncio
+
+from fastapi import FastAPI
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from muster_contracts.api import RefusalAnswer
+from muster_gateway.composition import Gateway
+from muster_gateway.http import jobs, objects, problems, reads, streams
+from muster_runtime.telemetry import TRACEPARENT
+
+VERSION = "1"
+_REFUSED: dict[int | str, dict[str, object]] = {
+    status: {"model": RefusalAnswer} for status in (401, 403, 404, 409, 413, 422, 503)
+}
+
+
+def build_api(gateway: Gateway) -> ASGIApp:
+    """Build the API of a gateway."""
+    api = FastAPI(
+        title="Muster",
+        version=VERSION,
+        description="Quota, gang placement, preemption and cost for shared GPU servers",
+        responses=_REFUSED,
+        openapi_url="/openapi.json",
+        redoc_url=None,
+    )
+    api.state.gateway = gateway
+    problems.install(api)
+    for part in (jobs, objects, reads, streams):
+        api.include_router(part.router)
+    return Observed(api, gateway)
+
+
+class Observed:
+    """Counts requests and puts each into a trace."""
+
+    def __init__(self, app: ASGIApp, gateway: Gateway) -> None:
+        self._app = app
+        self._gateway = gateway
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As ASGI has it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status = "500"
+
+        async def seen(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = str(message["status"])
+            await send(message)
+
+        headers = dict(scope["headers"])
+        loop = asyncio.get_running_loop()
+        start_s = loop.time()
+        span, below = self._gateway.tracing.start(
+            f"{scope['method']} request", headers.get(TRACEPARENT.encode(), b"").decode("latin-1")
+        )
+        scope.setdefault("state", {})[TRACEPARENT] = below
+        with span:
+            await self._app(scope, receive, seen)
+        route = scope.get("route")
+        path = route.path if isinstance(route, Route) else "unmatched"
+        self._gateway.measures.request_seconds.labels(path).observe(loop.time() - start_s)
+        self._gateway.measures.requests.labels(path, scope["method"], status).inc()

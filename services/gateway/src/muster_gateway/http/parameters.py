@@ -1,0 +1,43 @@
+"""Query parameters of the paths that take many."""
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from muster_contracts.queries import Phase
+from muster_gateway.bodies import USER_LENGTH_MAX
+from muster_gateway.http.dependencies import DEFAULT_NAMESPACE
+
+TEXT_MAX = 253
+
+
+class SubmitParameters(BaseModel):
+    """How a file is to be taken."""
+
+    namespace: str = Field(
+        default=DEFAULT_NAMESPACE, max_length=TEXT_MAX, description="Given to what names none"
+    )
+    user: str = Field(
+        default="", max_length=USER_LENGTH_MAX, description="In whose name, if not the caller's"
+    )
+    external_lease_ms: int | None = Field(
+        default=None, description="The submitter runs the job itself and renews this lease"
+    )
+    dry_run: bool = Field(default=False, description="Check everything, change nothing")
+    wait: Literal["", "decision"] = Field(
+        default="", description="`decision` waits for the first word about each job"
+    )
+    wait_s: float = Field(default=2.0, ge=0, le=10, description="For how long")
+
+
+class ListParameters(BaseModel):
+    """Which workloads."""
+
+    namespace: str = Field(default="", max_length=TEXT_MAX)
+    name: str = Field(default="", max_length=TEXT_MAX)
+    queue: str = Field(default="", max_length=TEXT_MAX)
+    cluster_queue: str = Field(default="", max_length=TEXT_MAX)
+    user: str = Field(default="", max_length=USER_LENGTH_MAX)
+    phase: list[Phase] = Field(default_factory=list[Phase], description="Any of these; none is all")
+    limit: int = Field(default=200, ge=1, le=1000)
+    offset: int = Field(default=0, ge=0)

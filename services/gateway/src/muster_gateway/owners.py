@@ -1,0 +1,210 @@
+"""Asking the owners, all at once and with a budget, and putting their answers together."""
+
+import asyncio
+import json
+from collections.abc import Awaitable
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar, cast
+
+from muster_contracts import codec, subjects
+from muster_contracts.partitions import PARTITIONS
+from muster_contracts.queries import (
+    CostQuestion,
+    CostReport,
+    LedgerReport,
+    NodePage,
+    NodeRow,
+    NodesQuestion,
+    Plan,
+    PlanQuestion,
+    Query,
+    QuotaPage,
+    QuotaQuestion,
+    WorkloadDetail,
+    WorkloadPage,
+    WorkloadQuestion,
+    WorkloadRow,
+    WorkloadsQuestion,
+    row_order,
+)
+from muster_contracts.subjects import Service
+from muster_domain.errors import InvalidValue, NotFound, Transient
+from muster_runtime.bus import Bus
+
+T = TypeVar("T")
+
+ROWS_PER_ANSWER = 400
+"""Rows that fit into one message of the bus, long messages included."""
+ROWS_MAX = 10_000
+"""How far into a list one may page."""
+COST_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered(Generic[T]):
+    """What all partitions said together; `silent` are those that did not answer in time."""
+
+    value: T
+    silent: tuple[str, ...] = ()
+
+
+class Owners:
+    """Who knows what, asked over the bus."""
+
+    def __init__(self, bus: Bus, *, timeout_s: float) -> None:
+        self._bus = bus
+        self._timeout_s = timeout_s
+
+    async def workloads(self, question: WorkloadsQuestion) -> Gathered[WorkloadPage]:
+        """A page of all partitions' workloads, in `row_order`.
+
+        Raises `InvalidValue` for a page out of reach, `Transient` when nobody answers.
+        """
+        wanted = question.offset + question.limit
+        if question.limit < 1 or question.offset < 0 or wanted > ROWS_MAX:
+            raise InvalidValue(
+                f"rows {question.offset} to {wanted} are out of reach",
+                field="offset",
+                fix=f"stay within the first {ROWS_MAX} rows and narrow the list with filters",
+            )
+        answers = await self._scatter(
+            [self._rows(partition, question, wanted) for partition in PARTITIONS]
+        )
+        rows = sorted((row for page in answers.value for row in page.rows), key=row_order)
+        page = WorkloadPage(
+            rows=tuple(rows[question.offset : wanted]),
+            total=sum(page.total for page in answers.value),
+        )
+        return Gathered(value=page, silent=answers.silent)
+
+    async def _rows(self, partition: str, question: WorkloadsQuestion, wanted: int) -> WorkloadPage:
+        rows: list[WorkloadRow] = []
+        while True:
+            part = replace(
+                question, offset=len(rows), limit=min(ROWS_PER_ANSWER, wanted - len(rows))
+            )
+            page = await self._ask(
+                WorkloadPage, Service.ADMISSION, Query.WORKLOADS, partition, part
+            )
+            rows += page.rows
+            if not page.rows or len(rows) >= min(wanted, page.total):
+                return WorkloadPage(rows=tuple(rows), total=page.total)
+
+    async def workload(self, identity: str, partition: str = "") -> WorkloadDetail:
+        """All about one workload. Raises `NotFound`, `Transient`."""
+        question = WorkloadQuestion(id=identity)
+        if partition in PARTITIONS:
+            return await self._ask(
+                WorkloadDetail, Service.ADMISSION, Query.WORKLOAD, partition, question
+            )
+        answers = await self._scatter([self._detail(other, question) for other in PARTITIONS])
+        found = [detail for detail in answers.value if detail is not None]
+        if found:
+            return found[0]
+        if answers.silent:
+            raise Transient(f"{', '.join(answers.silent)} did not say whether they have it")
+        raise NotFound(f"nobody knows a workload {identity!r}")
+
+    async def _detail(self, partition: str, question: WorkloadQuestion) -> WorkloadDetail | None:
+        try:
+            return await self._ask(
+                WorkloadDetail, Service.ADMISSION, Query.WORKLOAD, partition, question
+            )
+        except NotFound:
+            return None
+
+    async def quota(self, cluster_queue: str = "", partition: str = "") -> Gathered[QuotaPage]:
+        """Quota of one ClusterQueue or of all, sorted. Raises `Transient`."""
+        question = QuotaQuestion(cluster_queue=cluster_queue)
+        partitions = (partition,) if partition else PARTITIONS
+        answers = await self._scatter(
+            [
+                self._ask(QuotaPage, Service.ADMISSION, Query.QUOTA, shard, question)
+                for shard in partitions
+            ],
+            partitions,
+        )
+        pages = answers.value
+        page = QuotaPage(
+            queues=tuple(
+                sorted((row for page in pages for row in page.queues), key=lambda row: row.name)
+            ),
+            rows=tuple(
+                sorted(
+                    (row for page in pages for row in page.rows),
+                    key=lambda row: (row.cluster_queue, row.flavor, row.resource),
+                )
+            ),
+        )
+        return Gathered(value=page, silent=answers.silent)
+
+    async def plan(self, question: PlanQuestion, partition: str) -> Plan:
+        """What would become of a workload. Raises what its owner raises."""
+        return await self._ask(Plan, Service.ADMISSION, Query.PLAN, partition, question)
+
+    async def verify(self) -> Gathered[tuple[LedgerReport, ...]]:
+        """Whether every partition's books agree. Raises `Transient`."""
+        answers = await self._scatter(
+            [
+                self._ask(LedgerReport, Service.ADMISSION, Query.VERIFY, shard, None)
+                for shard in PARTITIONS
+            ]
+        )
+        return Gathered(value=tuple(answers.value), silent=answers.silent)
+
+    async def nodes(self) -> NodePage:
+        """All nodes, sorted by name. Raises `Transient`."""
+        nodes: list[NodeRow] = []
+        while True:
+            page = await self._ask(
+                NodePage, Service.PLACEMENT, Query.NODES, "any", NodesQuestion(offset=len(nodes))
+            )
+            nodes += page.nodes
+            if not page.nodes or len(nodes) >= page.total:
+                return replace(page, nodes=tuple(nodes), total=len(nodes))
+
+    async def cost(self, question: CostQuestion) -> CostReport:
+        """What a window cost. Raises what accounting raises."""
+        return await self._ask(
+            CostReport,
+            Service.ACCOUNTING,
+            Query.COST,
+            "any",
+            question,
+            timeout_s=COST_TIMEOUT_S,
+        )
+
+    async def _scatter(
+        self, questions: list[Awaitable[T]], partitions: tuple[str, ...] = PARTITIONS
+    ) -> Gathered[list[T]]:
+        answers = await asyncio.gather(*questions, return_exceptions=True)
+        silent: list[str] = []
+        heard: list[T] = []
+        for partition, answer in zip(partitions, answers, strict=True):
+            if isinstance(answer, Transient):
+                silent.append(partition)
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                heard.append(answer)
+        if not heard:
+            raise Transient("admission does not answer; is it running?")
+        return Gathered(value=heard, silent=tuple(silent))
+
+    async def _ask(
+        self,
+        kind: type[T],
+        owner: Service,
+        query: Query,
+        shard: str,
+        question: object | None,
+        *,
+        timeout_s: float | None = None,
+    ) -> T:
+        fields: object = {} if question is None else json.loads(codec.encode(question))
+        body = await self._bus.ask(
+            subjects.query(owner, query, shard),
+            cast("dict[str, Any]", fields),
+            timeout_s=self._timeout_s if timeout_s is None else timeout_s,
+        )
+        return codec.decode(kind, body, bytes_max=codec.ANSWER_BYTES_MAX)
