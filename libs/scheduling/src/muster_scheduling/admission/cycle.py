@@ -59,6 +59,7 @@ class Entry:
     reason: PendingReason = PendingReason.WAITING_FOR_QUOTA
     blocked_by: str = ""
     keeps_bookmark: bool = True
+    recomputed: bool = False
     reserved: dict[FlavorResource, int] = field(default_factory=dict[FlavorResource, int])
 
     @property
@@ -329,6 +330,7 @@ class Cycle:
         entry.assignment, entry.victims = self._find(entry.workload, entry.queue, pinned=pinned)
         journal.rollback(mark)
         entry.keeps_bookmark = False
+        entry.recomputed = True
         mode = entry.assignment.mode
         return Mode.DEFERRED_FIT if mode is Mode.FIT else mode
 

@@ -211,7 +211,9 @@ def _evictions(view: AdmissionView, entry: Entry) -> EffectGroup | None:
     if not evictions:
         return None
     wanted = entry.assignment.wanted(entry.queue.name)
-    return EffectGroup(workload_id=workload.id, effects=evictions, wanted=wanted)
+    return EffectGroup(
+        workload_id=workload.id, effects=evictions, wanted=wanted, recomputed=entry.recomputed
+    )
 
 
 def _requeued(entry: Entry) -> Requeued:

@@ -74,12 +74,14 @@ Effect = ReserveQuota | EvictWorkload | RequestPreemption | FinishReplaced
 class EffectGroup:
     """Effects that are committed together or not at all.
 
-    `wanted` is what a preemptor's victims give way for.
+    `wanted` is what a preemptor's victims give way for; `recomputed` when they were chosen again
+    after others had claimed usage in the same cycle.
     """
 
     workload_id: str
     effects: tuple[Effect, ...]
     wanted: Wanted | None = None
+    recomputed: bool = False
 
 
 class Place(StrEnum):

@@ -97,7 +97,7 @@ class _Check:
             self._eviction(eviction)
         self._evicted |= {eviction.workload_id for eviction in evictions}
         if group.wanted is not None:
-            self._victims(group.wanted, [e.workload_id for e in evictions])
+            self._victims(group, group.wanted, [e.workload_id for e in evictions])
         for effect in group.effects:
             if isinstance(effect, ReserveQuota):
                 self._reservation(effect)
@@ -142,11 +142,16 @@ class _Check:
             self._charge(victim.cluster_queue, victim.usage, 1)
         return found
 
-    def _victims(self, wanted: Wanted, victims: list[str]) -> None:
-        """Together they are enough; at most the last one found could have stayed (R-55)."""
+    def _victims(self, group: EffectGroup, wanted: Wanted, victims: list[str]) -> None:
+        """Together they are enough; at most the last one found could have stayed (R-55).
+
+        Victims that were chosen again amid a cycle answer to claims that a decision does not show.
+        """
         queue = wanted.cluster_queue
         if not self._room(wanted, without=sorted(self._evicted & set(self._holders))):
             self._say(ViolationKind.NOT_ENOUGH_VICTIMS, queue)
+        if group.recomputed:
+            return
         needless = [
             victim
             for victim in victims
