@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from muster_domain.conditions import Explanation
 
 WAITS_KEPT = 64
+PRUNE_EVERY_MS = 60_000
 
 
 class Book:
@@ -65,6 +66,7 @@ class Book:
         self.waits_ms: dict[str, deque[int]] = {}
         """The last waits from submission to quota, by ClusterQueue."""
         self._finished: deque[str] = deque()
+        self._prune_at_ms = 0
         self._deadlines: list[tuple[int, str]] = []
         self._puts: dict[str, bytes | None] = {}
         self._resume()
@@ -139,17 +141,19 @@ class Book:
                 break
             del self.tombstones[workload_id]
             self._puts[TOMBSTONE_FIELD + workload_id] = None
-        self.ledger.prune(before_ms=before_ms, keep_max=self.settings.retention_count)
+        if now_ms >= self._prune_at_ms:
+            self._prune_at_ms = now_ms + PRUNE_EVERY_MS
+            self.ledger.prune(before_ms=before_ms, keep_max=self.settings.retention_count)
 
     def due(self, now_ms: int) -> list[Record]:
-        """Workloads whose deadline has come."""
-        found: list[Record] = []
+        """Workloads whose deadline has come, each once, in the order of their deadlines."""
+        found: dict[str, Record] = {}
         while self._deadlines and self._deadlines[0][0] <= now_ms:
             at_ms, workload_id = heapq.heappop(self._deadlines)
             record = self.records.get(workload_id)
             if record is not None and self.deadline_ms(record) == at_ms:
-                found.append(record)
-        return found
+                found[workload_id] = record
+        return list(found.values())
 
     def next_deadline_ms(self) -> int | None:
         """The first moment at which something may be due."""

@@ -13,6 +13,9 @@ from muster_placement.settings import PlacementSettings
 from muster_scheduling.placement.table import NodeTable
 
 REQUEST_FIELD = "q/"
+GONE_FIELD = "e/"
+GONE_KEPT = 50_000
+GONE_KEPT_MS = 6 * 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +29,16 @@ class SeatRequest:
     traceparent: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gone:
+    """The last attempt of a workload that was seated and is gone, so that a late echo of its
+    reservation seats nobody.
+    """
+
+    attempt: int
+    at_ms: int
+
+
 class Floor:
     """Everything that placement knows."""
 
@@ -35,6 +48,7 @@ class Floor:
         self.nodes: dict[str, NodeEntry] = {}
         self.gangs: dict[str, SeatedGang] = {}
         self.requests: dict[str, SeatRequest] = {}
+        self.gone: dict[str, Gone] = {}
         self.heard_ms: dict[str, int] = {}
         self.grew = False
         self.announcer = PlacementAnnouncer(image.epoch, image.version + 1)
@@ -74,12 +88,30 @@ class Floor:
         self.gangs[seated.workload.id] = seated
         self._puts[GANG_FIELD + seated.workload.id] = codec.encode(seated)
 
-    def free(self, seated: SeatedGang) -> None:
+    def free(self, seated: SeatedGang, now_ms: int) -> None:
         """Give the seats of a gang back."""
         self.table.release(seated.workload.id)
+        self.remember_gone(seated.workload.id, seated.attempt, now_ms)
         del self.gangs[seated.workload.id]
         self.capacity_grew()
         self._puts[GANG_FIELD + seated.workload.id] = None
+
+    def remember_gone(self, workload_id: str, attempt: int, now_ms: int) -> None:
+        """Seat no attempt up to this one again."""
+        self.gone.pop(workload_id, None)
+        self.gone[workload_id] = Gone(attempt=attempt, at_ms=now_ms)
+        self._puts[GONE_FIELD + workload_id] = codec.encode(self.gone[workload_id])
+        while self.gone:
+            oldest, gone = next(iter(self.gone.items()))
+            if gone.at_ms >= now_ms - GONE_KEPT_MS and len(self.gone) <= GONE_KEPT:
+                break
+            del self.gone[oldest]
+            self._puts[GONE_FIELD + oldest] = None
+
+    def last_gone(self, workload_id: str) -> int:
+        """The last attempt that is gone; 0 if none was."""
+        gone = self.gone.get(workload_id)
+        return gone.attempt if gone is not None else 0
 
     def capacity_grew(self) -> None:
         """Whoever found no seats may try again."""
@@ -111,3 +143,6 @@ class Floor:
             elif name.startswith(REQUEST_FIELD):
                 request = codec.decode(SeatRequest, stored)
                 self.requests[request.workload.id] = request
+            elif name.startswith(GONE_FIELD):
+                self.gone[name.removeprefix(GONE_FIELD)] = codec.decode(Gone, stored)
+        self.gone = dict(sorted(self.gone.items(), key=lambda item: (item[1].at_ms, item[0])))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from muster_contracts import events
 from muster_domain.nodes import NodeCondition
 from muster_placement.floor import Floor, SeatRequest
-from muster_placement.pods import lose, pod_became, start, stop
+from muster_placement.pods import lose, pod_became, start, stop, tell_to_stop
 from muster_placement.record import GangPhase, NodeEntry, PodPhase, SeatedGang, pod_uid
 from muster_scheduling.placement.failures import gangs_on_lost_devices
 
@@ -16,6 +16,8 @@ def quota_reserved(
     """Admission holds quota for it: it needs seats."""
     seated = floor.gangs.get(fact.workload.id)
     if seated is not None and seated.attempt >= fact.state.attempt:
+        return
+    if fact.state.attempt <= floor.last_gone(fact.workload.id):
         return
     floor.ask(
         SeatRequest(
@@ -44,6 +46,7 @@ def workload_evicted(
         floor.answered(fact.workload_id)
     seated = _of_attempt(floor, fact.workload_id, fact.state.attempt)
     if seated is None:
+        floor.remember_gone(fact.workload_id, fact.state.attempt, now_ms)
         gone = events.GangReleased(workload_id=fact.workload_id, attempt=fact.state.attempt)
         floor.announcer.about_id(fact.workload_id, namespace, partition, gone, now_ms)
     elif seated.phase is not GangPhase.STOPPING:
@@ -129,9 +132,13 @@ def fence(floor: Floor, name: str, now_ms: int) -> None:
 
 
 def _pod_gone(floor: Floor, workload_id: str, rank: int, now_ms: int) -> None:
+    """Count a pod as gone, and tell its agent so, should that come back and not know."""
     seated = floor.gangs.get(workload_id)
-    if seated is not None:
-        uid = pod_uid(workload_id, seated.attempt, rank)
+    if seated is None:
+        return
+    uid = pod_uid(workload_id, seated.attempt, rank)
+    if uid in seated.pods and not seated.pods[uid].over:
+        tell_to_stop(floor, seated, seated.gang.placement.pods[rank], now_ms)
         pod_became(floor, seated, uid, PodPhase.GONE, "", now_ms)
 
 

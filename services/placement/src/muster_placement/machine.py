@@ -180,6 +180,7 @@ class PlacementMachine:
                 )
             case Unplaceable(explanation=explanation):
                 self._unplaceable_since_growth = True
+                floor.remember_gone(request.workload.id, request.attempt, now_ms)
                 fact = events.GangUnplaceable(
                     workload_id=request.workload.id,
                     attempt=request.attempt,

@@ -44,14 +44,19 @@ def stop(floor: Floor, seated: SeatedGang, phase: GangPhase, now_ms: int) -> Non
     for seat in seated.gang.placement.pods:
         uid = _uid(seated, seat)
         if uid in seated.pods and not seated.pods[uid].over:
-            command = StopPod(
-                pod_uid=uid,
-                workload_id=seated.workload.id,
-                attempt=seated.attempt,
-                grace_ms=floor.settings.stop_grace_ms,
-            )
-            floor.announcer.pod(seat.node, command, seated.traceparent, now_ms)
+            tell_to_stop(floor, seated, seat, now_ms)
     settle(floor, floor.gangs[seated.workload.id], now_ms)
+
+
+def tell_to_stop(floor: Floor, seated: SeatedGang, seat: PodAssignment, now_ms: int) -> None:
+    """Tell the agent of one seat that its pod should not run, whether or not it does."""
+    command = StopPod(
+        pod_uid=_uid(seated, seat),
+        workload_id=seated.workload.id,
+        attempt=seated.attempt,
+        grace_ms=floor.settings.stop_grace_ms,
+    )
+    floor.announcer.pod(seat.node, command, seated.traceparent, now_ms)
 
 
 def pod_became(
@@ -104,7 +109,7 @@ def settle(floor: Floor, seated: SeatedGang, now_ms: int) -> None:
 
 def release(floor: Floor, seated: SeatedGang, now_ms: int) -> None:
     """Free the seats and say that the gang is gone."""
-    floor.free(seated)
+    floor.free(seated, now_ms)
     fact = GangReleased(workload_id=seated.workload.id, attempt=seated.attempt)
     floor.announcer.gang(
         seated.workload, seated.partition, fact, now_ms, traceparent=seated.traceparent
@@ -128,7 +133,7 @@ def _settle_running(floor: Floor, seated: SeatedGang, now_ms: int, *, over: bool
 
 
 def _finish(floor: Floor, seated: SeatedGang, outcome: Outcome, now_ms: int) -> None:
-    floor.free(seated)
+    floor.free(seated, now_ms)
     count = len(seated.pods)
     done = f"all {count} pods ended with exit code 0" if count > 1 else "ended with exit code 0"
     fact = GangFinished(
