@@ -12,6 +12,7 @@ def run_pod(  # noqa: PLR0913 - a pod has that many sides
     annotations: dict[str, str] | None = None,
     devices: dict[str, tuple[int, ...]] | None = None,
     image: str = "",
+    directory: str = "",
     own: dict[str, str] | None = None,
 ) -> RunPod:
     """A pod with one container for each command, or one that says nothing."""
@@ -20,6 +21,7 @@ def run_pod(  # noqa: PLR0913 - a pod has that many sides
             name=f"c{number}",
             command=command,
             image=image,
+            working_directory=directory,
             environment=tuple(
                 EnvironmentVariable(name=name, value=value) for name, value in (own or {}).items()
             ),

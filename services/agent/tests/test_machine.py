@@ -196,12 +196,13 @@ def test_a_lost_run_is_not_the_pods_own_end_and_is_not_restarted() -> None:
     )
 
 
-def test_a_command_from_before_the_records_is_reported_lost_and_not_run() -> None:
+def test_a_command_from_before_the_records_is_not_run_and_what_is_left_of_it_is_killed() -> None:
     one = machine()
     one.handle(Commanded(run_pod(), recorded=False), 0)
+    assert demanded(one) == ["kill 0.1"]
+    one.handle(ended(137), 1)
     message = "the node has no record of the pod any more"
     assert one.take_changes().reports == (finished(137, message, stopped=True),)
-    assert one.pods == {}
 
 
 def test_a_node_that_runs_nothing_says_so() -> None:

@@ -56,7 +56,7 @@ class World:
         if self.alive:
             run = sorted(self.alive, key=str)[number % len(self.alive)]
             self.alive.pop(run)
-            self.over[run] = self.exit_codes[run.run % len(self.exit_codes)]
+            self.over[run] = planned(self.exit_codes, run.container, run.run)
 
 
 @dataclass
@@ -157,7 +157,7 @@ STEPS = st.lists(
 @given(
     steps=STEPS,
     policy=st.sampled_from([RestartPolicy.NEVER, RestartPolicy.ON_FAILURE]),
-    exit_codes=st.sampled_from([(0,), (1,), (1, 0, 1)]),
+    exit_codes=st.sampled_from([(0,), (1,), (1, 0), (1, 1, 0, 2)]),
     stopped=st.sets(st.sampled_from(UIDS)),
 )
 def test_the_end_is_the_same_whatever_happens_on_the_way(
@@ -166,7 +166,9 @@ def test_the_end_is_the_same_whatever_happens_on_the_way(
     exit_codes: tuple[int, ...],
     stopped: set[str],
 ) -> None:
-    commands: list[PodCommand] = [run_pod(uid, restart_policy=policy) for uid in UIDS]
+    commands: list[PodCommand] = [
+        run_pod(uid, ("a",), ("b",), restart_policy=policy) for uid in UIDS
+    ]
     commands += [stop_pod(uid) for uid in UIDS if uid in stopped]
     disk, world = play(commands, steps, World(exit_codes))
 
@@ -177,7 +179,26 @@ def test_the_end_is_the_same_whatever_happens_on_the_way(
         if isinstance(report, PodFinished):
             ends[report.pod_uid].add(report)
     assert {uid: len(reports) for uid, reports in ends.items()} == dict.fromkeys(UIDS, 1)
-    calm, _ = play(commands[: len(UIDS)], [], World(exit_codes))
     for uid in UIDS:
         if uid not in stopped:
-            assert disk.ended[uid].report == calm.ended[uid].report
+            first, second = (expected(exit_codes, policy, container) for container in (0, 1))
+            assert disk.ended[uid].report.exit_code == (first[-1] or second[-1])
+            assert not disk.ended[uid].report.stopped
+            assert runs_of(uid, world) == (len(first), len(second))
+
+
+def planned(exit_codes: tuple[int, ...], container: int, run: int) -> int:
+    return exit_codes[(run + container - 1) % len(exit_codes)]
+
+
+def expected(exit_codes: tuple[int, ...], policy: RestartPolicy, container: int) -> list[int]:
+    """The exit codes of a container's runs, one after the other."""
+    codes = [planned(exit_codes, container, 1)]
+    while policy is RestartPolicy.ON_FAILURE and codes[-1] and len(codes) <= RULES.failures_max:
+        codes.append(planned(exit_codes, container, len(codes) + 1))
+    return codes
+
+
+def runs_of(uid: str, world: World) -> tuple[int, int]:
+    runs = [run for run in world.starts if run.pod_uid == uid]
+    return sum(run.container == 0 for run in runs), sum(run.container == 1 for run in runs)

@@ -11,7 +11,6 @@ from typing import assert_never
 
 from muster_agent.pods import (
     EXIT_CANNOT_RUN,
-    EXIT_LOST,
     Commanded,
     ContainerRecord,
     CutOff,
@@ -134,14 +133,15 @@ class NodeMachine:
             command=command,
             containers=tuple(ContainerRecord() for _ in command.containers or (None,)),
         )
-        if not recorded:
-            lost = "the node has no record of the pod any more"
-            self._end(pod, _finished(pod, self.node, EXIT_LOST, lost, stopped=True), now_ms)
-        elif self._refusal:
+        if self._refusal:
             refused = _finished(pod, self.node, EXIT_CANNOT_RUN, self._refusal, stopped=False)
             self._end(pod, refused, now_ms)
-        else:
+        elif recorded:
             self._put(pod)
+        else:
+            lost = "the node has no record of the pod any more"
+            stopping = Stopping(cause="lost", kill_at_ms=now_ms, killing=True, message=lost)
+            self._put(replace(pod, stopping=stopping))
 
     def _told_to_stop(self, command: StopPod, now_ms: int) -> None:
         uid = command.pod_uid

@@ -42,6 +42,9 @@ MARK = "MUSTER_RUN"
 EXIT_NEVER_STARTED = 143
 STREAMS = ("stdout", "stderr")
 
+_LET_GO: list[subprocess.Popen[bytes]] = []
+"""Keepers that outlive the watching. Python calls one that is dropped while it runs a leak."""
+
 _log = structlog.get_logger()
 
 DeviceIdentifier = Callable[[str, int], str]
@@ -193,6 +196,8 @@ class _Watch:
         """Stop watching."""
         if self._following is not None:
             self._following.cancel()
+        if self._keeper is not None and self._keeper.poll() is None:
+            _LET_GO.append(self._keeper)
 
     async def ended(self) -> None:
         """Return when the watching is over."""
@@ -218,7 +223,7 @@ class _Watch:
     def _begin(self, command: tuple[str, ...]) -> None:
         self._run_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         fresh = self._wanted is None and not self._claimed()
-        self._tails = [Tail(path, from_end=not fresh) for path in self._logs]
+        self._tails = [Tail(path) for path in self._logs]
         if fresh:
             self._spawn(command)
 
@@ -232,7 +237,7 @@ class _Watch:
     async def _look(self) -> bool:
         """Take in what has happened; whether it is all over."""
         if not self._claimed():
-            return self._call_off()
+            return await self._call_off()
         if not self._began and (self._run_folder / keeper.RUNNING).exists():
             self._began = True
             self._observe(RunBegan(self._task.id))
@@ -241,12 +246,14 @@ class _Watch:
         self._pass_on(last=False)
         if self._kept():
             return False
+        if self._keeper is not None:
+            await asyncio.to_thread(self._keeper.wait)
         await self._sweep()
         self._pass_on(last=True)
         self._read_end()
         return True
 
-    def _call_off(self) -> bool:
+    async def _call_off(self) -> bool:
         """Nobody owns the run yet. If it is to end, or its keeper is gone, nobody ever will."""
         failed = self._keeper is not None and self._keeper.poll() is not None
         if self._wanted is None and not failed:
@@ -255,6 +262,7 @@ class _Watch:
         if descriptor is None:
             return False
         os.close(descriptor)
+        await self._sweep()
         if failed and self._wanted is None:
             self._finish(EXIT_LOST, "the process could not be kept", lost=True)
         else:
@@ -335,9 +343,13 @@ class _Watch:
                 self._write(self._task, name, text)
 
     async def _sweep(self) -> None:
-        """Kill what left the group, and return when it is gone: it may hold a device."""
+        """Kill what is left of any run of the container, and return when it is gone.
+
+        It may hold a device. A run of which there are no records has left its processes only.
+        """
+        mark = f"{self._task.id.pod_uid}/{self._task.id.container}/"
         pause_s = POLL_S
-        while left := await asyncio.to_thread(_kill_marked, mark_of(self._task.id)):
+        while left := await asyncio.to_thread(_kill_marked, mark):
             if pause_s >= SWEEP_PAUSE_MAX_S:
                 _log.warning("processes do not die", pod=self._task.pod.pod_uid, pids=left)
             await asyncio.sleep(pause_s)
@@ -345,10 +357,11 @@ class _Watch:
 
 
 def _kill_marked(mark: str) -> list[int]:
+    """Kill all processes whose mark begins so, and return those that were still there."""
     left: list[int] = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if process.environ().get(MARK) == mark:
+            if process.environ().get(MARK, "").startswith(mark):
                 left.append(process.pid)
                 process.kill()
     return left

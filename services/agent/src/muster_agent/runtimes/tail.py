@@ -9,11 +9,11 @@ LINE_MAX_BYTES = 8 * 1024
 
 
 class Tail:
-    """Reads on from where it was. The file itself keeps everything."""
+    """Reads what comes after its making, each time from where it was."""
 
-    def __init__(self, path: Path, *, from_end: bool) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._position = _size(path) if from_end else 0
+        self._position = _size(path)
         self._partial = b""
 
     def read(self, *, last: bool = False) -> str:
