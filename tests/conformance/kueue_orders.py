@@ -1,5 +1,7 @@
 """Suites about who goes first."""
 
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from kueue_world import (
@@ -59,6 +61,17 @@ def backoff(case: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def head_by_turns(case: dict[str, Any]) -> dict[str, Any]:
+    """The head of one ClusterQueue whose LocalQueues, all of them its own, may take turns."""
+    world = load_world(case)
+    world.local_queues = {
+        key: replace(local, cluster_queue="cq") for key, local in world.local_queues.items()
+    }
+    view = make_view(case, world)
+    head = view.queues["cq"].head()
+    return {"head": head.key if head else ""}
+
+
 def entries(case: dict[str, Any]) -> dict[str, Any]:
     """The order of a cycle's entries."""
     policy = policy_of(case)
@@ -87,11 +100,23 @@ def candidates(case: dict[str, Any]) -> dict[str, Any]:
         holder = holder_of(load_record(row["workload"]), policy, now_ms, place)
         holder.cluster_queue = row["clusterQueue"]
         rows.append(holder)
-    rows.sort(key=lambda holder: candidate_key(holder, own, evicting=holder.evicting))
+    usage = {
+        holder.id: (False, Fraction(str(row.get("localQueueFSUsage") or 0)))
+        for holder, row in zip(rows, case["incoming"]["candidates"], strict=True)
+    }
+    rows.sort(
+        key=lambda holder: candidate_key(
+            holder,
+            own,
+            evicting=holder.evicting,
+            usage=usage[holder.id] if case["config"]["afsEnabled"] else None,
+        )
+    )
     return {"order": [holder.key.removeprefix("/") for holder in rows]}
 
 
 SUITES = {
+    "queue_afs_ordering": head_by_turns,
     "queue_strict_fifo": strict_fifo,
     "queue_heads": heads,
     "queue_backoff": backoff,

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from muster_domain.conditions import EvictionReason, PreemptionReason
+from muster_domain.quantity import parse_quantity_milli
 from muster_domain.queues import (
     AdmissionCheck,
     ClusterQueue,
@@ -28,6 +29,7 @@ from muster_manifests import (
     make_workload,
 )
 from muster_scheduling import (
+    AdmissionFairSharing,
     AdmissionView,
     AdmittedWorkload,
     Configuration,
@@ -40,6 +42,7 @@ from muster_scheduling import (
     prepare,
     queue_timestamp_ms,
 )
+from muster_scheduling.fairness.history import FINE, LocalQueueHistory
 
 OPTIONS = LoadOptions(default_namespace="", admission_rules=False)
 PLACE = {
@@ -124,6 +127,7 @@ def policy_of(case: Mapping[str, Any]) -> Policy:
         )
     return Policy(
         fair_sharing=fair,
+        admission_fair_sharing=_turns(config.get("admissionFairSharing")),
         priority_sorting_within_cohort=gates.get("PrioritySortingWithinCohort", True),
         prioritize_preemptors=gates.get("PrioritizePreemptorWorkloads", False),
         requeue_timestamp=RequeueTimestamp(config.get("podsReadyRequeuingTimestamp") or "Eviction"),
@@ -135,6 +139,22 @@ def policy_of(case: Mapping[str, Any]) -> Policy:
         concurrent_admission=gates.get("ConcurrentAdmission", False),
         preemption_gates=gates.get("MultiKueueOrchestratedPreemption", False),
     )
+
+
+def _turns(written: Mapping[str, Any] | None) -> AdmissionFairSharing | None:
+    if not isinstance(written, Mapping):
+        return None
+    return AdmissionFairSharing(
+        half_life_ms=_duration_ms(written["usageHalfLifeTime"]),
+        sampling_ms=_duration_ms(written["usageSamplingInterval"]),
+        weights_milli={
+            name: int(weight * 1000) for name, weight in written.get("resourceWeights", {}).items()
+        },
+    )
+
+
+def _duration_ms(written: str) -> int:
+    return int(float(written.removesuffix("s")) * 1000)
 
 
 def workload_of(record: WorkloadRecord, place: int = 0) -> Workload:
@@ -217,6 +237,10 @@ def make_view(case: Mapping[str, Any], world: World) -> AdmissionView:
     policy = policy_of(case)
     now_ms = milliseconds(case["config"].get("clock"))
     view = AdmissionView(world.configuration(), policy)
+    for name, used in (case.get("incoming") or {}).get("initialLocalQueueUsage", {}).items():
+        consumed = {r: parse_quantity_milli(q) * FINE for r, q in used.items()}
+        key = name if "/" in name else f"default/{name}"
+        view.histories[key] = LocalQueueHistory(updated_ms=now_ms, consumed=consumed)
     for place, record in enumerate(world.records):
         status = record.status
         if is_holder(record):

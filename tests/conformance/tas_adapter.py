@@ -50,7 +50,11 @@ def find(case: dict[str, Any]) -> dict[str, Any]:
     incoming = case["incoming"]
     pod_sets = [load_pod_set(written) for written in incoming["podSets"]]
     found = find_assignments(
-        snapshot, pod_sets, options_of(case), replacement=load_replacement(incoming)
+        snapshot,
+        pod_sets,
+        options_of(case),
+        assumed=load_assumed(snapshot, incoming),
+        replacement=load_replacement(incoming),
     )
     return {
         "result": {
@@ -88,8 +92,16 @@ def load_snapshot(case: dict[str, Any]) -> TopologySnapshot:
     for row in incoming.get("priorOwnUsage") or []:
         snapshot.charge(load_usage(snapshot, row), milli(row["singlePodRequests"]))
     for row in incoming.get("priorFlavorUsage") or []:
-        snapshot.charge_others(load_usage(snapshot, row), milli(row["singlePodRequests"]))
+        usage = load_usage(snapshot, row)
+        snapshot.charge_others(usage, milli(row["singlePodRequests"]), options_of(case))
     return snapshot
+
+
+def load_assumed(snapshot: TopologySnapshot, incoming: Mapping[str, Any]) -> dict[int, Any]:
+    """What other flavors use of the same domains, by leaf."""
+    rows = incoming.get("aggregatedDomainUsages") or {}
+    leaf_of = {",".join(values): leaf for values, leaf in snapshot.leaf_of.items()}
+    return {leaf_of[name]: milli(amounts) for name, amounts in rows.items() if name in leaf_of}
 
 
 def load_usage(snapshot: TopologySnapshot, row: Mapping[str, Any]) -> TopologyAssignment:
@@ -180,6 +192,7 @@ def options_of(case: Mapping[str, Any]) -> TopologyOptions:
     names = {
         "least_free_when_unconstrained": "TASProfileMixed",
         "inner_slices": "TASMultiLayerTopology",
+        "share_between_flavors": "TASHandleOverlappingFlavors",
         "keep_pod_owned": "SkipReassignmentForPodOwnedWorkloads",
         "preferred_affinity": "TASRespectNodeAffinityPreferred",
         "balanced": "TASBalancedPlacement",

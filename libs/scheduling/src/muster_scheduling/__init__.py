@@ -21,7 +21,13 @@ from muster_scheduling.ordering.keys import (
     order_key,
     queue_timestamp_ms,
 )
-from muster_scheduling.policy import FairSharing, FairStrategy, Policy, RequeueTimestamp
+from muster_scheduling.policy import (
+    AdmissionFairSharing,
+    FairSharing,
+    FairStrategy,
+    Policy,
+    RequeueTimestamp,
+)
 from muster_scheduling.snapshot.catalog import Catalog, Configuration, InactiveReason, QueueEntry
 from muster_scheduling.snapshot.view import AdmissionView, Snapshot
 from muster_scheduling.snapshot.workloads import (
@@ -35,6 +41,7 @@ from muster_scheduling.snapshot.workloads import (
 )
 
 __all__ = [
+    "AdmissionFairSharing",
     "AdmissionView",
     "AdmittedWorkload",
     "Catalog",

@@ -1,6 +1,7 @@
 """The switches of the decision core. The defaults are Kueue's (`kueueCompat: true`)."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -28,6 +29,23 @@ class FairSharing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionFairSharing:
+    """LocalQueues of one ClusterQueue take turns by what they used lately (R-70).
+
+    Resources weigh 1 unless `weights_milli` says otherwise, in natural units: a byte weighs as much
+    as a core.
+    """
+
+    half_life_ms: int
+    sampling_ms: int = 300_000
+    weights_milli: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def weight_milli(self, resource: str) -> int:
+        """How much a resource counts, in thousandths."""
+        return self.weights_milli.get(resource, 1000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """Everything about a decision that is configuration of the installation.
 
@@ -36,6 +54,7 @@ class Policy:
     """
 
     fair_sharing: FairSharing | None = None
+    admission_fair_sharing: AdmissionFairSharing | None = None
     priority_sorting_within_cohort: bool = True
     prioritize_preemptors: bool = False
     requeue_timestamp: RequeueTimestamp = RequeueTimestamp.EVICTION

@@ -162,6 +162,8 @@ def perform(view: AdmissionView, effect: Effect, now_ms: int) -> None:
         case ReserveQuota():
             pending = view.pending(effect.workload_id)
             if pending is not None:
+                if view.shares_turns(view.catalog.queues[effect.admission.cluster_queue]):
+                    view.penalise(pending)
                 view.take(pending)
                 view.hold(holder(pending, effect, now_ms))
         case EvictWorkload():
@@ -198,7 +200,7 @@ def holder(pending: PendingWorkload, effect: ReserveQuota, now_ms: int) -> Admit
         id=pending.id,
         key=pending.key,
         cluster_queue=effect.admission.cluster_queue,
-        local_queue=f"{pending.namespace}/{pending.queue_name}",
+        local_queue=pending.local_queue,
         priority=pending.priority,
         queued_at_ms=pending.queued_at_ms,
         reserved_at_ms=now_ms,

@@ -5,41 +5,52 @@ has, and the whole class is set aside in one step (R-48). So an operation costs 
 waits, and a trigger costs as much as there are classes, not workloads.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import merge
 
+from muster_scheduling.fairness.history import NOTHING, UsageKey
 from muster_scheduling.ordering.keys import OrderKey, backoff_expired
 from muster_scheduling.ordering.line import Line, empty_line
 from muster_scheduling.quota import Journal
 from muster_scheduling.snapshot.workloads import PendingWorkload, ScanBookmark
 
 _Head = tuple[OrderKey, str]
+_Place = tuple[UsageKey, bool, OrderKey]
 
 
 class _ShapeClass:
     """Workloads that differ only in age, oldest first."""
 
-    __slots__ = ("blocked", "members")
+    __slots__ = ("blocked", "local_queue", "members", "shape")
 
-    def __init__(self) -> None:
+    def __init__(self, shape: str, local_queue: str, *, blocked: bool) -> None:
+        self.shape = shape
+        self.local_queue = local_queue
         self.members: Line[OrderKey] = empty_line(OrderKey)
-        self.blocked = False
+        self.blocked = blocked
 
 
 class PendingQueue:
     """The line of one ClusterQueue.
 
+    Where LocalQueues take turns (`usage_of`), each has classes of its own, and the one that used
+    least goes first (R-73).
+
     A workload is in exactly one place: in line (active), set aside alone (`park`), or set aside
     with its class (`park_class`). What is set aside comes back with `flush`.
     """
 
-    def __init__(self, name: str, journal: Journal) -> None:
+    def __init__(
+        self, name: str, journal: Journal, usage_of: Callable[[str], UsageKey] | None = None
+    ) -> None:
         self.name = name
+        self._usage_of = usage_of
         self.workloads: dict[str, PendingWorkload] = {}
         self.bookmarks: dict[str, ScanBookmark] = {}
         self.sticky: dict[str, str] = {}
         self._journal = journal
         self._classes: dict[str, _ShapeClass] = {}
+        self._blocked: dict[str, None] = {}
         self._heads: Line[_Head] = empty_line(_Head)
         self._parked: dict[str, None] = {}
         self._active = 0
@@ -79,19 +90,20 @@ class PendingQueue:
     def head(self) -> PendingWorkload | None:
         """Whose turn it is (R-41): the sticky preemptor, else the first in order."""
         sticky = self.sticky.get(self.name)
-        if sticky is not None and self.is_active(sticky):
+        if sticky is not None and not self.is_active(sticky):
+            sticky = None
+        if self._usage_of is not None:
+            return self._head_by_usage(sticky)
+        if sticky is not None:
             return self.workloads[sticky]
-        if not len(self._heads):
-            return None
-        key = self._heads[0][0]
-        return self.workloads[key[2]]
+        return self.workloads[self._heads[0][0][2]] if len(self._heads) else None
 
     def is_active(self, workload_id: str) -> bool:
         """Whether it is in line."""
         workload = self.workloads.get(workload_id)
         if workload is None or workload_id in self._parked:
             return False
-        return not self._classes[workload.shape].blocked
+        return workload.shape not in self._blocked
 
     def park(self, workload_id: str) -> None:
         """Set one workload aside until something changes."""
@@ -101,14 +113,12 @@ class PendingQueue:
 
     def park_class(self, shape: str) -> None:
         """Set a whole shape aside, and whoever of that shape comes later."""
-        members = self._classes.get(shape)
-        if members is not None and not members.blocked:
+        if shape not in self._blocked:
             self._set_blocked(shape, blocked=True)
 
     def is_class_parked(self, shape: str) -> bool:
         """Whether the shape was set aside since the last flush."""
-        members = self._classes.get(shape)
-        return members is not None and members.blocked
+        return shape in self._blocked
 
     def unpark(self, workload_id: str) -> None:
         """Put one workload back in line."""
@@ -122,7 +132,7 @@ class PendingQueue:
     def flush(self, now_ms: int) -> bool:
         """Something changed: everybody who is not held back stands in line again (R-43)."""
         before = self._active
-        for shape in [name for name, members in self._classes.items() if members.blocked]:
+        for shape in list(self._blocked):
             self._set_blocked(shape, blocked=False)
         for workload_id in list(self._parked):
             parked = self.workloads[workload_id]
@@ -147,23 +157,31 @@ class PendingQueue:
     def position(self, workload_id: str) -> int:
         """How many stand before it, set aside or not; O(classes x log n)."""
         workload = self.workloads[workload_id]
-        if self.sticky.get(self.name) == workload_id:
-            return 0
-        key = workload.order
-        ahead = sum(members.members.bisect_left(key) for members in self._classes.values())
-        ahead += sum(self.workloads[other].order < key for other in self._parked)
+        mine = self._place(workload)
+        ahead = sum(self._ahead(group, mine, workload) for group in self._classes.values())
+        ahead += sum(self._place(self.workloads[other]) < mine for other in self._parked)
         sticky = self.workloads.get(self.sticky.get(self.name, ""))
-        return ahead + (sticky is not None and sticky.order > key)
+        if sticky is None or sticky is workload or sticky.id in self._parked:
+            return ahead
+        behind = (self._usage(sticky), True, sticky.order) > mine
+        return ahead + (self._place(sticky) < mine and behind)
 
     def in_order(self) -> Iterator[PendingWorkload]:
-        """Everybody, set aside or not, in queue order; the sticky preemptor first."""
-        parked = sorted(self.workloads[workload_id].order for workload_id in self._parked)
-        lines = [group.members for group in self._classes.values()]
-        ordered = (self.workloads[key[2]] for key in merge(parked, *lines))
-        sticky = self.sticky.get(self.name)
-        if sticky in self.workloads:
-            yield self.workloads[sticky]
-        yield from (workload for workload in ordered if workload.id != sticky)
+        """Everybody, set aside or not, in queue order."""
+        waiting = [self.workloads[workload_id] for workload_id in self._parked]
+        sticky = self.workloads.get(self.sticky.get(self.name, ""))
+        if sticky is not None and sticky.id not in self._parked:
+            waiting.append(sticky)
+        places = sorted(self._place(workload) for workload in waiting)
+        lines = [
+            [(self._usage_key(group.local_queue), True, key) for key in group.members]
+            for group in self._classes.values()
+        ]
+        seen = sticky.id if sticky is not None else ""
+        for place in merge(places, *lines):
+            workload_id = place[2][2]
+            if workload_id != seen or not place[1] or workload_id in self._parked:
+                yield self.workloads[workload_id]
 
     def active_ids(self) -> list[str]:
         """Ids in line, in order of arrival."""
@@ -173,11 +191,40 @@ class PendingQueue:
         """Ids set aside, in order of arrival."""
         return [workload_id for workload_id in self.workloads if not self.is_active(workload_id)]
 
+    def _head_by_usage(self, sticky: str | None) -> PendingWorkload | None:
+        places = [
+            (self._usage_key(self._classes[line].local_queue), True, key)
+            for key, line in self._heads
+        ]
+        if sticky is not None:
+            places.append(self._place(self.workloads[sticky]))
+        return self.workloads[min(places)[2][2]] if places else None
+
+    def _usage_key(self, local_queue: str) -> UsageKey:
+        return NOTHING if self._usage_of is None else self._usage_of(local_queue)
+
+    def _usage(self, workload: PendingWorkload) -> UsageKey:
+        return self._usage_key(workload.local_queue)
+
+    def _place(self, workload: PendingWorkload) -> _Place:
+        sticks = self.sticky.get(self.name) == workload.id
+        return (self._usage(workload), not sticks, workload.order)
+
+    def _ahead(self, group: _ShapeClass, mine: _Place, workload: PendingWorkload) -> int:
+        usage = self._usage_key(group.local_queue)
+        if usage != mine[0]:
+            return len(group.members) if usage < mine[0] else 0
+        if not mine[1]:
+            return 0
+        return group.members.bisect_left(workload.order)
+
+    def _line(self, workload: PendingWorkload) -> str:
+        if self._usage_of is None:
+            return workload.shape
+        return f"{workload.shape} {workload.local_queue}"
+
     def _enter(self, workload: PendingWorkload) -> None:
-        members = self._classes.get(workload.shape)
-        if members is None:
-            members = self._classes[workload.shape] = _ShapeClass()
-        self._swap_head(workload.shape, members, workload.order, entering=True)
+        self._enter_quietly(workload)
         self._journal.called(self._leave_quietly, workload)
 
     def _leave(self, workload: PendingWorkload) -> None:
@@ -185,18 +232,23 @@ class PendingQueue:
         self._journal.called(self._enter_quietly, workload)
 
     def _enter_quietly(self, workload: PendingWorkload) -> None:
-        members = self._classes.get(workload.shape)
-        if members is None:
-            members = self._classes[workload.shape] = _ShapeClass()
-        self._swap_head(workload.shape, members, workload.order, entering=True)
+        line = self._line(workload)
+        group = self._classes.get(line)
+        if group is None:
+            group = _ShapeClass(
+                workload.shape, workload.local_queue, blocked=workload.shape in self._blocked
+            )
+            self._classes[line] = group
+        self._swap_head(line, group, workload.order, entering=True)
 
     def _leave_quietly(self, workload: PendingWorkload) -> None:
-        members = self._classes[workload.shape]
-        self._swap_head(workload.shape, members, workload.order, entering=False)
-        if not len(members.members) and not members.blocked:
-            del self._classes[workload.shape]
+        line = self._line(workload)
+        group = self._classes[line]
+        self._swap_head(line, group, workload.order, entering=False)
+        if not len(group.members):
+            del self._classes[line]
 
-    def _swap_head(self, shape: str, group: _ShapeClass, key: OrderKey, *, entering: bool) -> None:
+    def _swap_head(self, line: str, group: _ShapeClass, key: OrderKey, *, entering: bool) -> None:
         members = group.members
         before = members[0] if len(members) else None
         if entering:
@@ -209,26 +261,30 @@ class PendingQueue:
         after = members[0] if len(members) else None
         if before != after:
             if before is not None:
-                self._heads.remove((before, shape))
+                self._heads.remove((before, line))
             if after is not None:
-                self._heads.add((after, shape))
+                self._heads.add((after, line))
 
     def _set_blocked(self, shape: str, *, blocked: bool) -> None:
         self._block_quietly(shape, blocked)
         self._journal.called(self._block_quietly, shape, not blocked)
 
     def _block_quietly(self, shape: str, blocked: bool) -> None:  # noqa: FBT001 - undo argument
-        group = self._classes.get(shape)
-        if group is None:
-            group = self._classes[shape] = _ShapeClass()
-        group.blocked = blocked
-        if not len(group.members):
-            if not blocked:
-                del self._classes[shape]
-            return
-        self._active += -len(group.members) if blocked else len(group.members)
-        head = (group.members[0], shape)
         if blocked:
-            self._heads.remove(head)
+            self._blocked[shape] = None
         else:
-            self._heads.add(head)
+            del self._blocked[shape]
+        for line in self._lines_of(shape):
+            group = self._classes[line]
+            group.blocked = blocked
+            self._active += -len(group.members) if blocked else len(group.members)
+            head = (group.members[0], line)
+            if blocked:
+                self._heads.remove(head)
+            else:
+                self._heads.add(head)
+
+    def _lines_of(self, shape: str) -> list[str]:
+        if self._usage_of is None:
+            return [shape] if shape in self._classes else []
+        return [line for line, group in self._classes.items() if group.shape == shape]

@@ -7,7 +7,6 @@ from muster_domain.queues import BorrowWithinCohortPolicy, ReclaimWithinCohort
 from muster_scheduling.preemption.context import (
     Search,
     Victim,
-    candidate_key,
     reclaim_allows,
     within_queue_allows,
 )
@@ -195,8 +194,4 @@ def _borrow_policy(search: Search) -> BorrowWithinCohortPolicy:
 
 
 def _sorted(search: Search, candidates: list[_Candidate]) -> list[_Candidate]:
-    name, evicting = search.entry.name, search.view.is_evicting
-    return sorted(
-        candidates,
-        key=lambda c: candidate_key(c.workload, name, evicting=evicting(c.workload.id)),
-    )
+    return sorted(candidates, key=lambda candidate: search.key(candidate.workload))

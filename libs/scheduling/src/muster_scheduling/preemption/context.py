@@ -2,13 +2,20 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 
 from muster_domain.conditions import PreemptionReason
 from muster_domain.queues import ReclaimWithinCohort, WithinClusterQueue
+from muster_scheduling.fairness.history import UsageKey
 from muster_scheduling.quota import FlavorResource, QuotaNode, Vector
 from muster_scheduling.snapshot.catalog import QueueEntry
 from muster_scheduling.snapshot.view import AdmissionView
 from muster_scheduling.snapshot.workloads import AdmittedWorkload, PendingWorkload
+
+_Turn = tuple[bool, Fraction | int]
+_NO_TURN: _Turn = (True, 0)
+
+CandidateKey = tuple[bool, bool, _Turn, int, int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +82,15 @@ class Search:
             if workload.id not in gone and not need.isdisjoint(workload.usage):
                 yield workload
 
+    def key(self, candidate: AdmittedWorkload, *, turns: bool = True) -> CandidateKey:
+        """Place of a candidate among all; smaller goes first."""
+        view = self.view
+        usage = None
+        if turns and view.shares_turns(self.entry):
+            usage = view.usage_key(candidate.local_queue)
+        evicting = view.is_evicting(candidate.id)
+        return candidate_key(candidate, self.entry.name, evicting=evicting, usage=usage)
+
     def fill_back(self, targets: list[Victim], *, borrowing: bool) -> list[Victim]:
         """Give back, newest choice but one first, whoever turns out not to be needed (R-55)."""
         index = len(targets) - 2
@@ -123,14 +139,23 @@ def _lower_or_newer(preemptor: PendingWorkload, candidate: AdmittedWorkload) -> 
     return preemptor.queued_at_ms < candidate.queued_at_ms
 
 
-CandidateKey = tuple[bool, bool, int, int, str]
+def candidate_key(
+    candidate: AdmittedWorkload,
+    own_queue: str,
+    *,
+    evicting: bool,
+    usage: UsageKey | None = None,
+) -> CandidateKey:
+    """Who is taken first: smaller goes first (R-53).
 
-
-def candidate_key(candidate: AdmittedWorkload, own_queue: str, *, evicting: bool) -> CandidateKey:
-    """Who is taken first: smaller goes first (R-53)."""
+    `usage` is what its LocalQueue used lately, where LocalQueues take turns: within the preemptor's
+    own queue the one that used more goes first.
+    """
+    own = candidate.cluster_queue == own_queue
     return (
         not evicting,
-        candidate.cluster_queue == own_queue,
+        own,
+        (not usage[0], -usage[1]) if own and usage is not None else _NO_TURN,
         candidate.priority,
         -candidate.reserved_at_ms,
         candidate.id,

@@ -7,10 +7,8 @@ from muster_domain.queues import ReclaimWithinCohort
 from muster_scheduling.fairness.share import Share, share_of
 from muster_scheduling.policy import FairSharing, FairStrategy
 from muster_scheduling.preemption.context import (
-    CandidateKey,
     Search,
     Victim,
-    candidate_key,
     reclaim_allows,
     within_queue_allows,
 )
@@ -132,7 +130,7 @@ class _TargetQueues:
         for candidate in candidates:
             self._left.setdefault(candidate.cluster_queue, []).append(candidate)
         for found in self._left.values():
-            found.sort(key=self._key, reverse=True)
+            found.sort(key=search.key, reverse=True)
         self._pruned: set[QuotaNode] = set()
 
     def __iter__(self) -> Iterator[QuotaNode]:
@@ -204,11 +202,8 @@ class _TargetQueues:
         return best, best_share
 
     def _first_before(self, left: QuotaNode, right: QuotaNode) -> bool:
-        return self._key(self._left[left.name][-1]) < self._key(self._left[right.name][-1])
-
-    def _key(self, candidate: AdmittedWorkload) -> CandidateKey:
-        evicting = self._search.view.is_evicting(candidate.id)
-        return candidate_key(candidate, self._search.entry.name, evicting=evicting)
+        first, second = self._left[left.name][-1], self._left[right.name][-1]
+        return self._search.key(first, turns=False) < self._search.key(second, turns=False)
 
 
 def _candidates(search: Search) -> list[AdmittedWorkload]:

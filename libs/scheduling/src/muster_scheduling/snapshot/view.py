@@ -9,6 +9,12 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from muster_domain.errors import Conflict
+from muster_scheduling.fairness.history import (
+    NOTHING,
+    LocalQueueHistory,
+    UsageKey,
+    entry_penalty,
+)
 from muster_scheduling.ordering.keys import backoff_expired
 from muster_scheduling.ordering.pending import PendingQueue
 from muster_scheduling.policy import Policy
@@ -32,6 +38,7 @@ class AdmissionView:
         self.holder_of_key: dict[str, AdmittedWorkload] = {}
         self.evicting: dict[str, bool] = {}
         self.claims: dict[str, tuple[str, Vector]] = {}
+        self.histories: dict[str, LocalQueueHistory] = {}
         self.queues: dict[str, PendingQueue] = {}
         self.queue_of: dict[str, str] = {}
         self.orphans: dict[str, PendingWorkload] = {}
@@ -236,6 +243,39 @@ class AdmissionView:
         decision.replay(self)
         self._settle()
 
+    def shares_turns(self, entry: QueueEntry) -> bool:
+        """Whether the LocalQueues of a ClusterQueue take turns by usage (R-70)."""
+        policy = self.policy.admission_fair_sharing
+        return policy is not None and entry.queue.admission_fair_sharing
+
+    def usage_key(self, local_queue: str) -> UsageKey:
+        """A LocalQueue's place by what it used lately; smaller goes first."""
+        policy = self.policy.admission_fair_sharing
+        history = self.histories.get(local_queue)
+        if policy is None or history is None:
+            history = LocalQueueHistory()
+        declared = self.catalog.configuration.local_queues.get(local_queue)
+        weight = 1000 if declared is None else declared.fair_weight_milli
+        return NOTHING if policy is None else history.key(weight, policy)
+
+    def penalise(self, workload: PendingWorkload) -> None:
+        """Count a workload against its LocalQueue from the moment it is let in, journalled."""
+        policy = self.policy.admission_fair_sharing
+        if policy is None:
+            return
+        history = self.histories.get(workload.local_queue)
+        if history is None:
+            history = LocalQueueHistory()
+            self.journal.put(self.histories, workload.local_queue, history)
+        penalty = entry_penalty(workload.asks(), policy)
+        self.journal.put(history.penalties, workload.id, penalty)
+
+    def drop_penalty(self, local_queue: str, workload_id: str) -> None:
+        """The workload lost its reservation before it was admitted (R-72)."""
+        history = self.histories.get(local_queue)
+        if history is not None:
+            history.penalties.pop(workload_id, None)
+
     def claim(self, workload_id: str, cluster_queue: str, usage: Vector) -> None:
         """Count what a preemptor waits for as used by it, for everybody else."""
         self.claims[workload_id] = (cluster_queue, usage)
@@ -273,7 +313,12 @@ class AdmissionView:
         self.tree: QuotaTree = self.catalog.tree
         self.journal: Journal = self.tree.journal
         self.eligibility.clear()
-        self.queues = {name: PendingQueue(name, self.journal) for name in self.catalog.queues}
+        self.queues = {
+            name: PendingQueue(
+                name, self.journal, self.usage_key if self.shares_turns(entry) else None
+            )
+            for name, entry in self.catalog.queues.items()
+        }
         self.queue_of = {}
         self.orphans = {}
         for name, workloads in self.admitted.items():

@@ -85,6 +85,11 @@ class PendingWorkload:
         self.order = order_key(self.priority, self.queued_at_ms, self.id)
 
     @property
+    def local_queue(self) -> str:
+        """`namespace/name` of its LocalQueue."""
+        return f"{self.namespace}/{self.queue_name}"
+
+    @property
     def may_shrink(self) -> bool:
         """Whether a smaller gang would do."""
         return any(pod_set.min_count < pod_set.count for pod_set in self.pod_sets)
