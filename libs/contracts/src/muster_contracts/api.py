@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muster_contracts.jobs import Decision
-from muster_contracts.queries import Plan, QuotaPage, WorkloadPage
+from muster_contracts.queries import LedgerReport, Plan, QuotaPage, WorkloadPage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +107,14 @@ class QuotaList:
     """Queues and quota; `silent` partitions did not answer, so theirs are missing."""
 
     page: QuotaPage
+    silent: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Books:
+    """What every partition says about its books; `silent` ones did not answer."""
+
+    reports: tuple[LedgerReport, ...]
     silent: tuple[str, ...] = ()
 
 

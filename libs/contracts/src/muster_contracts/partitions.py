@@ -18,3 +18,7 @@ def partition_of(tree_root: str) -> str:
     """The partition of a cohort tree, by the name of its root (or of a lone ClusterQueue)."""
     digest = hashlib.blake2b(tree_root.encode(), digest_size=8).digest()
     return PARTITIONS[int.from_bytes(digest, "big") % PARTITION_COUNT]
+
+
+PLACEMENT_SHARD = "placement"
+"""All nodes are one shard: one owner seats, the other replicas stand by."""

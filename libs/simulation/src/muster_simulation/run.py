@@ -9,14 +9,13 @@ from muster_admission.machine import AdmissionMachine
 from muster_admission.metrics import AdmissionMetrics
 from muster_admission.settings import AdmissionSettings
 from muster_contracts import events, subjects
-from muster_contracts.partitions import EVERY_PARTITION, partition_of
+from muster_contracts.partitions import EVERY_PARTITION, PLACEMENT_SHARD, partition_of
 from muster_contracts.stored import Record
 from muster_contracts.subjects import Service
 from muster_domain.conditions import Outcome
 from muster_domain.queue_tree import tree_root
 from muster_domain.states import Finished
 from muster_ledger.store import Image
-from muster_placement.announce import SHARD
 from muster_placement.machine import PlacementMachine
 from muster_placement.settings import PlacementSettings
 from muster_scheduling.policy import Policy
@@ -74,7 +73,9 @@ class Run:
             OwnerProcess(self.world, name, self._admission, self._admission_committed)
             for name in partitions
         ]
-        self.placement = OwnerProcess(self.world, SHARD, self._placement, self._placement_committed)
+        self.placement = OwnerProcess(
+            self.world, PLACEMENT_SHARD, self._placement, self._placement_committed
+        )
         for name in partitions:
             SearcherProcess(self.world, name, scenario.configuration)
         self.world.heartbeat_listeners.append(self._on_heartbeat)

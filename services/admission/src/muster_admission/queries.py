@@ -19,13 +19,18 @@ from muster_admission.rows import (
 from muster_contracts import codec
 from muster_contracts.queries import (
     PAGE_MAX,
-    Phase,
     Plan,
+    PlanQuestion,
     PlanVerdict,
+    Query,
     QuotaPage,
+    QuotaQuestion,
     WorkloadDetail,
     WorkloadPage,
+    WorkloadQuestion,
     WorkloadRow,
+    WorkloadsQuestion,
+    row_order,
 )
 from muster_contracts.stored import Record
 from muster_domain.conditions import Explanation, PendingReason
@@ -48,26 +53,37 @@ AHEAD_MAX = 20
 
 
 def workloads(machine: AdmissionMachine, question: dict[str, Any]) -> bytes:
-    """A page of workloads: pending first in queue order, then the others, newest first."""
+    """A page of workloads in `row_order`. Raises `InvalidValue` for a page out of reach."""
     book = machine.book
-    limit = min(int(question.get("limit", PAGE_MAX)), PAGE_MAX)
-    offset = int(question.get("offset", 0))
-    if limit < 1 or offset < 0:
-        raise InvalidValue("a page needs a limit above 0 and an offset of 0 or more", field="limit")
-    chosen = [record for record in _ordered(book) if _matches(book, record, question)]
-    rows = tuple(_with_position(book, record) for record in chosen[offset : offset + limit])
-    return codec.encode(WorkloadPage(rows=rows, total=len(chosen)))
+    asked = codec.decode_object(WorkloadsQuestion, question)
+    if not 1 <= asked.limit <= PAGE_MAX or asked.offset < 0:
+        raise InvalidValue(f"a page has 1 to {PAGE_MAX} rows", field="limit")
+    places = _places(book)
+    rows = sorted(
+        (
+            _with_place(book, record, places)
+            for record in book.records.values()
+            if _matches(record, asked)
+        ),
+        key=row_order,
+    )
+    chosen = [row for row in rows if not asked.phases or row.phase in asked.phases]
+    page = tuple(chosen[asked.offset : asked.offset + asked.limit])
+    return codec.encode(WorkloadPage(rows=page, total=len(chosen)))
 
 
 def workload(machine: AdmissionMachine, question: dict[str, Any]) -> bytes:
-    """Everything about one workload, by `id`, or by `namespace` and `name`."""
+    """Everything about one workload. Raises `NotFound`."""
     book = machine.book
-    record = _find(book, question)
+    asked = codec.decode_object(WorkloadQuestion, question)
+    record = book.records.get(asked.id)
+    if record is None:
+        raise NotFound(f"no workload {asked.id}")
     state = record.state
     place = standing(book.view, record.workload.id, limit=AHEAD_MAX)
     held = state if isinstance(state, Reserved | Admitted) else None
     detail = WorkloadDetail(
-        row=_with_position(book, record),
+        row=_with_place(book, record, _places(book)),
         explanation=_explanation(book, record),
         ahead=tuple(ahead_row(book.records[w.workload_id]) for w in place.ahead) if place else (),
         ahead_total=place.position if place else 0,
@@ -80,10 +96,15 @@ def workload(machine: AdmissionMachine, question: dict[str, Any]) -> bytes:
     return codec.encode(detail)
 
 
-def quota(machine: AdmissionMachine, _question: dict[str, Any]) -> bytes:
-    """All queues of the partition with their quota."""
+def quota(machine: AdmissionMachine, question: dict[str, Any]) -> bytes:
+    """The queues of the partition with their quota, sorted by name."""
     book = machine.book
-    entries = [book.view.catalog.queues[name] for name in sorted(book.view.catalog.queues)]
+    asked = codec.decode_object(QuotaQuestion, question)
+    entries = [
+        book.view.catalog.queues[name]
+        for name in sorted(book.view.catalog.queues)
+        if asked.cluster_queue in ("", name)
+    ]
     return codec.encode(
         QuotaPage(
             queues=tuple(queue_row(book, entry) for entry in entries),
@@ -94,22 +115,21 @@ def quota(machine: AdmissionMachine, _question: dict[str, Any]) -> bytes:
 
 def plan(machine: AdmissionMachine, question: dict[str, Any]) -> bytes:
     """What would happen to a workload submitted now; nothing is changed."""
-    book = machine.book
-    asked = codec.decode_object(Workload, question["workload"])
-    return codec.encode(_plan(book, asked))
+    asked = codec.decode_object(PlanQuestion, question)
+    return codec.encode(_plan(machine.book, asked.workload))
 
 
-def ledger(machine: AdmissionMachine, _question: dict[str, Any]) -> bytes:
+def verify(machine: AdmissionMachine, _question: dict[str, Any]) -> bytes:
     """Whether ledger, states and usage agree."""
     return codec.encode(ledger_report(machine.book))
 
 
 ANSWERS: Mapping[str, Reply[AdmissionMachine]] = {
-    "workloads": workloads,
-    "workload": workload,
-    "quota": quota,
-    "plan": plan,
-    "ledger": ledger,
+    Query.WORKLOADS: workloads,
+    Query.WORKLOAD: workload,
+    Query.QUOTA: quota,
+    Query.PLAN: plan,
+    Query.VERIFY: verify,
 }
 
 
@@ -151,82 +171,36 @@ def _plan(book: Book, asked: Workload) -> Plan:
     return Plan(verdict=verdict, explanation=why, ahead_total=ahead, victims=victims)
 
 
-def _ordered(book: Book) -> list[Record]:
-    waiting = [
-        book.records[workload.id]
-        for name in sorted(book.view.queues)
-        for workload in book.view.queues[name].in_order()
-    ]
-    waiting += [book.records[workload_id] for workload_id in book.view.orphans]
-    others = [record for record in book.records.values() if not isinstance(record.state, Pending)]
-    others.sort(key=lambda record: (-record.workload.created_at_ms, record.workload.id))
-    others.sort(key=lambda record: isinstance(record.state, Finished))
-    return waiting + others
+def _places(book: Book) -> dict[str, tuple[int, int]]:
+    """For everybody who waits: how many are ahead in the ClusterQueue and in the LocalQueue."""
+    places: dict[str, tuple[int, int]] = {}
+    for name in sorted(book.view.queues):
+        doors: dict[tuple[str, str], int] = {}
+        for position, waiting in enumerate(book.view.queues[name].in_order()):
+            door = (waiting.namespace, waiting.queue_name)
+            places[waiting.id] = (position, doors.get(door, 0))
+            doors[door] = doors.get(door, 0) + 1
+    return places
 
 
-def _matches(book: Book, record: Record, question: Mapping[str, Any]) -> bool:
+def _matches(record: Record, asked: WorkloadsQuestion) -> bool:
     workload = record.workload
-    phases: list[str] = question.get("phases") or []
-    facts = {
-        "namespace": workload.namespace,
-        "queue": workload.queue.name,
-        "cluster_queue": record.cluster_queue,
-        "user": workload.user,
-    }
-    if any(question.get(name) not in (None, "", value) for name, value in facts.items()):
-        return False
-    namespaces = question.get("namespaces")
-    if namespaces is not None and workload.namespace not in namespaces:
-        return False
-    if not phases:
-        return True
-    return workload_row(book, record).phase in {Phase(phase) for phase in phases}
-
-
-def _with_position(book: Book, record: Record) -> WorkloadRow:
-    row = workload_row(book, record)
-    queue = book.view.queues.get(book.view.queue_of.get(record.workload.id, ""))
-    if queue is None:
-        return row
-    local = 0
-    for waiting in queue.in_order():
-        if waiting.id == record.workload.id:
-            break
-        local += (waiting.namespace, waiting.queue_name) == (
-            record.workload.namespace,
-            record.workload.queue.name,
-        )
-    return replace(
-        row,
-        position_in_cluster_queue=queue.position(record.workload.id),
-        position_in_local_queue=local,
+    return (
+        (not asked.namespaces or workload.namespace in asked.namespaces)
+        and asked.name in ("", workload.name)
+        and asked.queue in ("", workload.queue.name)
+        and asked.cluster_queue in ("", record.cluster_queue)
+        and asked.user in ("", workload.user)
+        and workload.id.startswith(asked.id_prefix)
     )
 
 
-def _find(book: Book, question: Mapping[str, Any]) -> Record:
-    identity = question.get("id", "")
-    if identity:
-        record = book.records.get(identity)
-        if record is not None:
-            return record
-        matching = [key for key in book.records if key.startswith(identity)]
-        if len(matching) == 1:
-            return book.records[matching[0]]
-        if matching:
-            raise InvalidValue(
-                f"{len(matching)} workloads begin with {identity}",
-                field="id",
-                fix="write more of it",
-            )
-        raise NotFound(f"no workload {identity}")
-    key = f"{question.get('namespace', '')}/{question.get('name', '')}"
-    live = book.live_names.get(key)
-    if live is not None:
-        return book.records[live]
-    ended = [record for record in book.records.values() if record.workload.key == key]
-    if not ended:
-        raise NotFound(f"no workload {key}")
-    return max(ended, key=lambda record: (record.workload.created_at_ms, record.workload.id))
+def _with_place(book: Book, record: Record, places: Mapping[str, tuple[int, int]]) -> WorkloadRow:
+    row = workload_row(book, record)
+    place = places.get(record.workload.id)
+    if place is None:
+        return row
+    return replace(row, position_in_cluster_queue=place[0], position_in_local_queue=place[1])
 
 
 def _explanation(book: Book, record: Record) -> Explanation:

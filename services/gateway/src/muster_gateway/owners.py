@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, cast
 
 from muster_contracts import codec, subjects
-from muster_contracts.partitions import PARTITIONS
+from muster_contracts.partitions import PARTITIONS, PLACEMENT_SHARD
 from muster_contracts.queries import (
     CostQuestion,
     CostReport,
@@ -157,7 +157,7 @@ class Owners:
         nodes: list[NodeRow] = []
         while True:
             page = await self._ask(
-                NodePage, Service.PLACEMENT, Query.NODES, "any", NodesQuestion(offset=len(nodes))
+                NodePage, Service.PLACEMENT, Query.NODES, PLACEMENT_SHARD, NodesQuestion(offset=len(nodes))
             )
             nodes += page.nodes
             if not page.nodes or len(nodes) >= page.total:

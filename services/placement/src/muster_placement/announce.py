@@ -3,14 +3,12 @@
 from muster_contracts import codec, subjects
 from muster_contracts.commands import PodCommand
 from muster_contracts.events import CapacityChanged, NodeConditionChanged, WorkloadFact
-from muster_contracts.partitions import EVERY_PARTITION
+from muster_contracts.partitions import EVERY_PARTITION, PLACEMENT_SHARD
 from muster_contracts.subjects import NO_NAMESPACE, Service
 from muster_domain.nodes import NodeCondition
 from muster_domain.workload import Workload
 from muster_ledger.store import OutboxMessage
 from muster_runtime.announcer import About, Announcer
-
-SHARD = "placement"
 
 
 class PlacementAnnouncer:
@@ -18,7 +16,7 @@ class PlacementAnnouncer:
 
     def __init__(self, epoch: int, version: int) -> None:
         self._announcer = Announcer(
-            service=Service.PLACEMENT, shard=SHARD, epoch=epoch, version=version
+            service=Service.PLACEMENT, shard=PLACEMENT_SHARD, epoch=epoch, version=version
         )
         self.causes: dict[str, str] = {}
 

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING
 
 from muster_contracts import codec, subjects
 from muster_contracts.commands import NodeHeartbeat
+from muster_contracts.partitions import PLACEMENT_SHARD
+from muster_contracts.queries import Query
 from muster_contracts.subjects import Service
 from muster_domain.errors import InvalidValue
 from muster_manifests.catalogue import ObjectCatalogue
 from muster_placement import queries
-from muster_placement.announce import SHARD
 from muster_placement.machine import PlacementMachine
 from muster_placement.metrics import PlacementMetrics
 from muster_placement.settings import PlacementSettings
@@ -57,13 +58,13 @@ async def _work(chassis: Chassis, settings: PlacementSettings) -> None:
         metrics=chassis.metrics,
         tracing=chassis.tracing,
         prepare=prepare,
-        answers={"nodes": queries.nodes},
+        answers={Query.NODES: queries.nodes},
     )
     leases = Leases(
         chassis.bus.client,
         service=Service.PLACEMENT,
         instance=chassis.settings.instance,
-        shards=(SHARD,),
+        shards=(PLACEMENT_SHARD,),
     )
     metrics = PlacementMetrics(chassis.metrics.registry)
     chassis.checks["objects"] = feed.trouble

@@ -31,9 +31,7 @@ class SeatRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gone:
-    """The last attempt of a workload that was seated and is gone, so that a late echo of its
-    reservation seats nobody.
-    """
+    """The last attempt that is gone: a late echo of its reservation seats nobody."""
 
     attempt: int
     at_ms: int

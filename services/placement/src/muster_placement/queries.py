@@ -3,7 +3,14 @@
 from typing import Any
 
 from muster_contracts import codec
-from muster_contracts.queries import DeviceRow, NodePage, NodeRow
+from muster_contracts.queries import (
+    NODES_PAGE_MAX,
+    DeviceRow,
+    NodePage,
+    NodeRow,
+    NodesQuestion,
+)
+from muster_domain.errors import InvalidValue
 from muster_domain.nodes import NodeCondition
 from muster_placement.machine import PlacementMachine
 from muster_placement.record import NodeEntry
@@ -11,16 +18,25 @@ from muster_placement.record import NodeEntry
 GPU = "nvidia.com/gpu"
 
 
-def nodes(machine: PlacementMachine, _question: dict[str, Any]) -> bytes:
-    """All nodes with who sits on them."""
+def nodes(machine: PlacementMachine, question: dict[str, Any]) -> bytes:
+    """A page of nodes with who sits on them. Raises `InvalidValue` for a page out of reach."""
+    asked = codec.decode_object(NodesQuestion, question)
+    if not 1 <= asked.limit <= NODES_PAGE_MAX or asked.offset < 0:
+        raise InvalidValue(f"a page has 1 to {NODES_PAGE_MAX} nodes", field="limit")
     floor = machine.floor
-    rows = tuple(_row(machine, floor.nodes[name]) for name in sorted(floor.nodes))
+    names = sorted(floor.nodes)
+    chosen = names[asked.offset : asked.offset + asked.limit]
     free = sum(
-        max(0, floor.table.free(row.name).get(GPU, 0)) // 1000
-        for row in rows
-        if row.condition is NodeCondition.READY
+        max(0, floor.table.free(name).get(GPU, 0)) // 1000
+        for name in names
+        if floor.nodes[name].condition is NodeCondition.READY
     )
-    return codec.encode(NodePage(nodes=rows, largest_gang_of_one_gpu=free))
+    page = NodePage(
+        nodes=tuple(_row(machine, floor.nodes[name]) for name in chosen),
+        largest_gang_of_one_gpu=free,
+        total=len(names),
+    )
+    return codec.encode(page)
 
 
 def _row(machine: PlacementMachine, entry: NodeEntry) -> NodeRow:
