@@ -7,6 +7,7 @@ import kueue_cycles
 import kueue_flavors
 import kueue_orders
 import kueue_quota
+import kueue_status
 import tas_adapter
 
 Suite = Callable[[dict[str, Any]], dict[str, Any]]
@@ -16,6 +17,7 @@ SUITES: dict[str, Suite] = {
     **kueue_orders.SUITES,
     **kueue_flavors.SUITES,
     **kueue_cycles.SUITES,
+    **kueue_status.SUITES,
     **tas_adapter.SUITES,
 }
 

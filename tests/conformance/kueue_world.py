@@ -67,6 +67,7 @@ class World:
     flavors: dict[str, ResourceFlavor] = field(default_factory=dict)
     topologies: dict[str, Topology] = field(default_factory=dict)
     admission_checks: dict[str, AdmissionCheck] = field(default_factory=dict)
+    inactive_checks: frozenset[str] = frozenset()
     records: list[WorkloadRecord] = field(default_factory=list)
 
     def configuration(self) -> Configuration:
@@ -78,6 +79,8 @@ class World:
             namespaces=self.namespaces,
             flavors=self.flavors,
             topologies=self.topologies,
+            admission_checks=self.admission_checks or None,
+            inactive_checks=self.inactive_checks,
         )
 
 
@@ -103,6 +106,14 @@ def load_record(manifest: Mapping[str, Any]) -> WorkloadRecord:
         named["spec"] = {**named.get("spec", {}), "podSets": [{"name": "main"}]}
     content = load_object(named, source="case", options=OPTIONS).content
     if not isinstance(content, WorkloadRecord):
+        raise ManifestError(())
+    return content
+
+
+def load_queue(manifest: Mapping[str, Any]) -> ClusterQueue:
+    """Load one ClusterQueue."""
+    content = load_object(manifest, source="case", options=OPTIONS).content
+    if not isinstance(content, ClusterQueue):
         raise ManifestError(())
     return content
 

@@ -28,7 +28,13 @@ from muster_scheduling.policy import (
     Policy,
     RequeueTimestamp,
 )
-from muster_scheduling.snapshot.catalog import Catalog, Configuration, InactiveReason, QueueEntry
+from muster_scheduling.snapshot.activity import InactiveReason
+from muster_scheduling.snapshot.catalog import Catalog, Configuration, QueueEntry
+from muster_scheduling.snapshot.status import (
+    QueueUsage,
+    cluster_queue_usage,
+    local_queue_usage,
+)
 from muster_scheduling.snapshot.view import AdmissionView, Snapshot
 from muster_scheduling.snapshot.workloads import (
     AdmittedWorkload,
@@ -53,13 +59,16 @@ __all__ = [
     "PodSetRequest",
     "Policy",
     "QueueEntry",
+    "QueueUsage",
     "RequeueTimestamp",
     "ScanBookmark",
     "Snapshot",
     "backoff_expired",
     "charged",
+    "cluster_queue_usage",
     "effective_priority",
     "hold",
+    "local_queue_usage",
     "order_key",
     "prepare",
     "queue_timestamp_ms",

@@ -5,7 +5,8 @@ import pytest
 from muster_domain.queues import UNLIMITED, ClusterQueue, Cohort
 from muster_scheduling import Configuration
 from muster_scheduling.quota import QuotaTree
-from muster_scheduling.snapshot.catalog import Catalog, InactiveReason
+from muster_scheduling.snapshot.activity import InactiveReason
+from muster_scheduling.snapshot.catalog import Catalog
 
 from .builders import FR, K, cohort, configuration, queue
 

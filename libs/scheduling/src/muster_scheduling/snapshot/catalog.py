@@ -6,7 +6,6 @@ which ClusterQueue. Knows nothing of usage or of workloads.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from muster_domain.conditions import PendingReason
 from muster_domain.queue_tree import tree_root
@@ -17,12 +16,12 @@ from muster_domain.queues import (
     LocalQueue,
     Namespace,
     ResourceFlavor,
-    StopPolicy,
     Topology,
     VolcanoQueue,
 )
 from muster_domain.selectors import Labels
 from muster_scheduling.quota import Members, QuotaNode, QuotaTree, build_tree
+from muster_scheduling.snapshot.activity import InactiveReason, Surroundings, obstructions
 from muster_scheduling.snapshot.volcano import (
     VOLCANO_FLAVOR,
     cluster_queue_of,
@@ -31,16 +30,6 @@ from muster_scheduling.snapshot.volcano import (
 )
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
-
-
-class InactiveReason(StrEnum):
-    """Why a ClusterQueue admits nothing (R-101 and the `Active` condition)."""
-
-    STOPPED = "Stopped"
-    FLAVOR_NOT_FOUND = "FlavorNotFound"
-    TOPOLOGY_NOT_FOUND = "TopologyNotFound"
-    ADMISSION_CHECK_NOT_FOUND = "AdmissionCheckNotFound"
-    COHORT_CYCLE = "CohortCycle"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +47,7 @@ class Configuration:
     namespaces: Mapping[str, Namespace] = field(default_factory=dict[str, Namespace])
     topologies: Mapping[str, Topology] | None = None
     admission_checks: Mapping[str, AdmissionCheck] | None = None
+    inactive_checks: frozenset[str] = frozenset()
     volcano_queues: Mapping[str, VolcanoQueue] = field(default_factory=dict[str, VolcanoQueue])
 
 
@@ -74,7 +64,8 @@ class QueueEntry:
     """A ClusterQueue with its node in the quota tree. `root` names its cohort tree."""
 
     __slots__ = (
-        "group_of", "groups", "inactive", "name", "node", "queue", "root", "topology_only",
+        "group_of", "groups", "inactive", "name", "node", "obstructions", "queue", "root",
+        "topology_only",
     )  # fmt: skip
 
     def __init__(self, queue: ClusterQueue, node: QuotaNode, catalog: "Catalog") -> None:
@@ -94,7 +85,8 @@ class QueueEntry:
             for resource in sorted(group.resources):
                 self.group_of.setdefault(resource, group)
         self.root = catalog.root_of(queue)
-        self.inactive = catalog.inactive_reasons(queue)
+        self.obstructions = obstructions(queue, catalog.surroundings)
+        self.inactive = tuple(found.reason for found in self.obstructions)
         flavors = [catalog.flavors.get(name) for group in self.groups for name in group.flavors]
         self.topology_only = bool(flavors) and all(
             flavor is not None and flavor.topology_name for flavor in flavors
@@ -121,6 +113,13 @@ class Catalog:
             derived = cluster_queue_of(volcano_queue)
             queues[derived.name] = derived
         self.tree: QuotaTree = build_tree(Members(queues, configuration.cohorts))
+        self.surroundings = Surroundings(
+            flavors=self.flavors,
+            topologies=configuration.topologies,
+            checks=configuration.admission_checks,
+            inactive_checks=configuration.inactive_checks,
+            cyclic=self.tree.cyclic,
+        )
         self.queues: dict[str, QueueEntry] = {
             name: QueueEntry(queue, self.tree.queues[name], self)
             for name, queue in sorted(queues.items())
@@ -150,27 +149,6 @@ class Catalog:
         """Labels of a namespace; one that was never declared has its name as its only label."""
         declared = self.configuration.namespaces.get(namespace)
         return declared.labels if declared is not None else {NAMESPACE_LABEL: namespace}
-
-    def inactive_reasons(self, queue: ClusterQueue) -> tuple[InactiveReason, ...]:
-        """Everything that keeps the queue from admitting, in the order it is reported."""
-        reasons: list[InactiveReason] = []
-        if queue.name in self.tree.cyclic:
-            reasons.append(InactiveReason.COHORT_CYCLE)
-        if queue.stop_policy is not StopPolicy.NONE:
-            reasons.append(InactiveReason.STOPPED)
-        names = [flavor.flavor for group in queue.resource_groups for flavor in group.flavors]
-        known = [self.flavors[name] for name in names if name in self.flavors]
-        if len(known) < len(names):
-            reasons.append(InactiveReason.FLAVOR_NOT_FOUND)
-        topologies = self.topologies
-        if topologies is not None and any(
-            flavor.topology_name and flavor.topology_name not in topologies for flavor in known
-        ):
-            reasons.append(InactiveReason.TOPOLOGY_NOT_FOUND)
-        checks = self.configuration.admission_checks
-        if checks is not None and any(rule.name not in checks for rule in queue.admission_checks):
-            reasons.append(InactiveReason.ADMISSION_CHECK_NOT_FOUND)
-        return tuple(reasons)
 
 
 def suspension(reasons: tuple[InactiveReason, ...]) -> PendingReason:
