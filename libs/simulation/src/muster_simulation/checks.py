@@ -8,13 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from muster_admission.book import Book
-from muster_contracts import codec, events, subjects
-from muster_contracts.stored import Record, after_fact, is_admission_fact
+from muster_contracts.stored import Record
 from muster_domain.conditions import Explanation
 from muster_domain.queues import ClusterQueue, Cohort
 from muster_domain.states import Admitted, Evicting, Finished, Pending, Reserved
 from muster_placement.floor import Floor
-from muster_runtime.reader import Received
 from muster_scheduling.placement.checks import violations
 from muster_simulation.invariants import InvariantBroken
 from muster_simulation.nodes import SimulatedNode
@@ -108,47 +106,6 @@ class Watch:
             self.ended[identity] = state.outcome
         elif outcome is not None:
             raise InvariantBroken("INV-5", f"{identity} lives after it ended {outcome}")
-
-
-def rebuilt(log: Iterable[Received]) -> dict[str, Record]:
-    """The records that follow from the log alone."""
-    records: dict[str, Record] = {}
-    seen: set[str] = set()
-    for received in log:
-        name = subjects.event_name(received.subject)
-        if name not in codec.EVENT_TYPES or received.headers["ce-id"] in seen:
-            continue
-        fact = codec.decode_event(name, received.body)
-        seen.add(received.headers["ce-id"])
-        if isinstance(fact, events.WorkloadSubmitted):
-            records.setdefault(
-                fact.workload.id,
-                Record(
-                    workload=fact.workload,
-                    cluster_queue=fact.cluster_queue,
-                    state=Pending(explanation=_UNKNOWN, queued_at_ms=0),
-                ),
-            )
-        elif is_admission_fact(fact):
-            identity = subjects.event_workload(received.subject)
-            after = after_fact(records.get(identity), fact)
-            if after is not None:
-                records[identity] = after
-    return records
-
-
-def evictions(log: Iterable[Received]) -> list[tuple[str, int, str]]:
-    """Every eviction in the log: (workload, attempt, rival), each message counted once."""
-    found: dict[str, tuple[str, int, str]] = {}
-    for received in log:
-        if subjects.event_name(received.subject) == "workload_evicted":
-            fact = codec.decode(events.WorkloadEvicted, received.body)
-            found[received.headers["ce-id"]] = (
-                fact.workload_id,
-                fact.state.attempt,
-                fact.state.preemptor,
-            )
-    return list(found.values())
 
 
 def _usage(records: Iterable[Record]) -> dict[str, dict[FlavorResource, int]]:

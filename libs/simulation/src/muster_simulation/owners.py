@@ -62,7 +62,7 @@ class OwnerProcess(Generic[M]):
         self._epoch = world.next_epoch()
         image = world.shards.claim(self._shard, self._epoch)
         if isinstance(image, FencedOff):
-            raise InvariantBroken("INV-11", f"epoch {self._epoch} is not the highest")
+            raise InvariantBroken("INV-12", f"epoch {self._epoch} is not the highest")
         self.machine = self._build(image)
         self._version = image.version
         self._position = self._cursor = image.watermark
@@ -110,7 +110,7 @@ class OwnerProcess(Generic[M]):
             case Committed(version=version):
                 self._version = version
             case FencedOff() | StaleVersion():
-                raise InvariantBroken("INV-11", f"{self._shard}: {result}")
+                raise InvariantBroken("INV-12", f"{self._shard}: {result}")
         return not world.happens("crash after commit", world.faults.crash_after_commit)
 
     def _commit_of(self, changes: Changes, watermark: int) -> Commit:
@@ -145,4 +145,4 @@ class OwnerProcess(Generic[M]):
         late = self._commit_of(zombie.decide(world.now_ms), watermark)
         self._claim()
         if not isinstance(world.shards.commit(late), FencedOff):
-            raise InvariantBroken("INV-11", f"{self._shard}: written after a takeover")
+            raise InvariantBroken("INV-12", f"{self._shard}: written after a takeover")

@@ -19,7 +19,8 @@ from muster_ledger.store import Image
 from muster_placement.machine import PlacementMachine
 from muster_placement.settings import PlacementSettings
 from muster_scheduling.policy import Policy
-from muster_simulation.checks import Watch, evictions, rebuilt
+from muster_simulation.audit import Audit
+from muster_simulation.checks import Watch
 from muster_simulation.invariants import InvariantBroken
 from muster_simulation.log import VirtualLog
 from muster_simulation.nodes import SimulatedNode, send_event
@@ -183,12 +184,10 @@ class Run:
 
     def _conclude(self) -> Outcomes:
         log = self.world.log.messages
-        self._compare(rebuilt(log))
-        seen: set[tuple[str, int, str]] = set()
-        for eviction in evictions(log):
-            if eviction in seen:
-                raise InvariantBroken("INV-6", f"evicted twice by one rival: {eviction}")
-            seen.add(eviction)
+        audit = Audit(self.scenario.configuration.cluster_queues).read(log)
+        for invariant, what in sorted(audit.conclude().items()):
+            raise InvariantBroken(invariant, what)
+        self._compare(audit.records)
         for process in (*self.admission, self.placement):
             if not process.idle:
                 raise InvariantBroken("INV-5", "a process has work left")
@@ -202,7 +201,7 @@ class Run:
             seed=self.world.seed,
             submitted=len(self.scenario.jobs),
             ended=dict(self.watch.ended),
-            evicted=len(seen),
+            evicted=audit.counts.get("workload_evicted", 0),
             faults=dict(self.world.occurred),
             messages=len(log),
             virtual_ms=self.world.now_ms,

@@ -1,0 +1,202 @@
+"""Reading a whole log, from a simulation or from a bus, and saying which invariants it keeps.
+
+Everything is computed from the facts alone, in the order of the log; nothing of the services that
+wrote them is asked.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from muster_contracts import codec, events, subjects
+from muster_contracts.stored import (
+    AdmissionFact,
+    Record,
+    after_fact,
+    is_admission_fact,
+    workload_of,
+)
+from muster_domain.conditions import Explanation
+from muster_domain.nodes import NodeCondition, Placement
+from muster_domain.queues import ClusterQueue
+from muster_domain.states import Admitted, Evicting, Finished, Pending, Reserved
+from muster_runtime.reader import Received
+
+FlavorResource = tuple[str, str]
+Charged = tuple[str, FlavorResource]
+
+_UNKNOWN = Explanation(reason="", message="")
+
+
+@dataclass(slots=True)
+class Audit:
+    """Facts in, broken invariants out (`INV-n` to the first thing that broke it)."""
+
+    queues: Mapping[str, ClusterQueue]
+    records: dict[str, Record] = field(default_factory=dict[str, Record])
+    broken: dict[str, str] = field(default_factory=dict[str, str])
+    submitted: set[str] = field(default_factory=set[str])
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+    _seen: set[str] = field(default_factory=set[str])
+    _usage: dict[Charged, int] = field(default_factory=dict[Charged, int])
+    _evictions: set[tuple[str, int, str]] = field(default_factory=set[tuple[str, int, str]])
+    _seats: dict[tuple[str, int], Placement] = field(
+        default_factory=dict[tuple[str, int], Placement]
+    )
+    _devices: dict[tuple[str, str, int], str] = field(
+        default_factory=dict[tuple[str, str, int], str]
+    )
+    _running: dict[str, tuple[str, int, str]] = field(
+        default_factory=dict[str, tuple[str, int, str]]
+    )
+
+    def read(self, log: Iterable[Received]) -> "Audit":
+        """Take in a log, in order; a message that is there twice counts once."""
+        for received in log:
+            identity = received.headers.get("ce-id", "")
+            name = subjects.event_name(received.subject)
+            if name in codec.EVENT_TYPES and identity not in self._seen:
+                self._seen.add(identity)
+                self.counts[name] = self.counts.get(name, 0) + 1
+                self._take(codec.decode_event(name, received.body))
+        return self
+
+    def conclude(self) -> dict[str, str]:
+        """What is broken, at the end of a log after which nothing more happens."""
+        for workload_id in sorted(self.submitted):
+            record = self.records.get(workload_id)
+            if record is None or not isinstance(record.state, Finished):
+                self._break("INV-5", f"{workload_id} has not ended")
+        if self._seats:
+            self._break("INV-3", f"seats were never given back: {sorted(self._seats)[:3]}")
+        return self.broken
+
+    def _take(self, fact: events.Event) -> None:
+        match fact:
+            case events.WorkloadSubmitted():
+                self._submitted(fact)
+            case events.GangPlaced():
+                self._placed(fact)
+            case events.GangReleased() | events.GangFinished():
+                self._unseat((fact.workload_id, fact.attempt))
+            case events.PodStarted():
+                self._started(fact)
+            case events.PodFinished():
+                self._running.pop(fact.pod_uid, None)
+            case events.NodeConditionChanged(condition=NodeCondition.FENCED, node=node):
+                for uid in [uid for uid, pod in self._running.items() if pod[2] == node]:
+                    del self._running[uid]
+            case _:
+                if is_admission_fact(fact):
+                    self._admission(fact)
+
+    def _submitted(self, fact: events.WorkloadSubmitted) -> None:
+        self.submitted.add(fact.workload.id)
+        self.records.setdefault(
+            fact.workload.id,
+            Record(
+                workload=fact.workload,
+                cluster_queue=fact.cluster_queue,
+                state=Pending(explanation=_UNKNOWN, queued_at_ms=0),
+            ),
+        )
+
+    def _admission(self, fact: AdmissionFact) -> None:
+        identity = workload_of(fact)
+        before = self.records.get(identity)
+        after = after_fact(before, fact)
+        if after is None:
+            return
+        if before is not None and isinstance(before.state, Finished):
+            self._break("INV-5", f"{identity} lives on after it ended")
+        self._charge(before, -1)
+        self.records[identity] = after
+        self._charge(after, 1)
+        if isinstance(after.state, Evicting):
+            self._evicted(identity, after.state)
+
+    def _evicted(self, identity: str, state: Evicting) -> None:
+        eviction = (identity, state.attempt, state.preemptor)
+        if eviction in self._evictions:
+            self._break("INV-6", f"evicted twice by one rival: {eviction}")
+        self._evictions.add(eviction)
+
+    def _charge(self, record: Record | None, sign: int) -> None:
+        if record is None or not isinstance(record.state, Reserved | Admitted | Evicting):
+            return
+        admission = record.state.admission
+        for fr, amount in admission.usage.items():
+            key = (admission.cluster_queue, fr)
+            self._usage[key] = self._usage.get(key, 0) + sign * amount
+        if sign > 0:
+            self._within_limits(admission.cluster_queue)
+
+    def _within_limits(self, name: str) -> None:
+        queue = self.queues.get(name)
+        if queue is None:
+            return
+        members = [
+            other
+            for other, entry in self.queues.items()
+            if other == name or (queue.cohort and entry.cohort == queue.cohort)
+        ]
+        for group in queue.resource_groups:
+            for flavors in group.flavors:
+                for resource, quota in flavors.resources.items():
+                    fr = (flavors.flavor, resource)
+                    used = self._usage.get((name, fr), 0)
+                    limit = quota.borrowing_limit_milli
+                    if limit is not None and used > quota.nominal_milli + limit:
+                        self._break("INV-1", f"{name} {fr} uses {used}")
+                    total = sum(self._usage.get((member, fr), 0) for member in members)
+                    nominal = sum(_nominal(self.queues[member], fr) for member in members)
+                    if total > nominal:
+                        self._break("INV-1", f"the tree of {name} uses {total} of {nominal} {fr}")
+
+    def _placed(self, fact: events.GangPlaced) -> None:
+        key = (fact.workload_id, fact.attempt)
+        record = self.records.get(fact.workload_id)
+        if record is not None:
+            least = sum(
+                pod_set.count if pod_set.min_count is None else pod_set.min_count
+                for pod_set in record.workload.pod_sets
+            )
+            if len(fact.placement.pods) < least:
+                self._break("INV-3", f"{fact.workload_id} is seated in part")
+        self._seats[key] = fact.placement
+        for pod in fact.placement.pods:
+            for resource, indices in pod.devices.items():
+                for index in indices:
+                    device = (pod.node, resource, index)
+                    holder = self._devices.setdefault(device, fact.workload_id)
+                    if holder != fact.workload_id:
+                        self._break("INV-2", f"{device} is held by {holder}, {fact.workload_id}")
+
+    def _unseat(self, key: tuple[str, int]) -> None:
+        placement = self._seats.pop(key, None)
+        for pod in placement.pods if placement is not None else ():
+            for resource, indices in pod.devices.items():
+                for index in indices:
+                    self._devices.pop((pod.node, resource, index), None)
+
+    def _started(self, fact: events.PodStarted) -> None:
+        others = {
+            attempt
+            for workload_id, attempt, _ in self._running.values()
+            if workload_id == fact.workload_id and attempt != fact.attempt
+        }
+        if others:
+            self._break("INV-4", f"{fact.workload_id} runs in {sorted({fact.attempt, *others})}")
+        self._running[fact.pod_uid] = (fact.workload_id, fact.attempt, fact.node)
+
+    def _break(self, invariant: str, what: str) -> None:
+        self.broken.setdefault(invariant, what)
+
+
+def _nominal(queue: ClusterQueue, fr: FlavorResource) -> int:
+    return sum(
+        quota.nominal_milli
+        for group in queue.resource_groups
+        for flavors in group.flavors
+        for resource, quota in flavors.resources.items()
+        if (flavors.flavor, resource) == fr
+    )
