@@ -23,7 +23,7 @@ from muster_runtime.bus import Bus
 from muster_runtime.declare import declare
 from muster_runtime.publisher import Outgoing
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 _numbers = itertools.count()
 
 

@@ -205,8 +205,8 @@ async def test_a_poisoned_command_is_put_aside(bench: Bench, node: str) -> None:
 
 
 LEASE = {
-    "node_lease_ms": 3000,
-    "agent_stop_window_ms": 1000,
+    "node_lease_ms": 6000,
+    "agent_stop_window_ms": 2000,
     "agent_heartbeat_interval_ms": 200,
 }
 
@@ -232,7 +232,7 @@ class TestCutOff:
         pids = pids_of(uid)
         self.server.kill()
         began_s = time.monotonic()
-        await until(lambda: time.monotonic() - began_s > 0.8)
+        await until(lambda: time.monotonic() - began_s > 1.5)
         self.server.restart()
         beats = len(bench.beats)
         await until(lambda: len(bench.beats) > beats + 15)
@@ -250,7 +250,7 @@ class TestCutOff:
         self.server.kill()
         last_beat_s = bench.beats[-1][0]
         await until(lambda: not pids_of(uid))
-        assert 2.0 < time.monotonic() - last_beat_s < 3.0
+        assert 4.0 < time.monotonic() - last_beat_s < 6.0
         self.server.restart()
         end = await bench.end_of(uid)
         assert end.stopped
@@ -266,7 +266,7 @@ class TestCutOff:
         last_beat_s = bench.beats[-1][0]
         try:
             await until(lambda: not pids_of(uid))
-            assert 2.0 < time.monotonic() - last_beat_s < 3.6
+            assert 5.0 < time.monotonic() - last_beat_s < 6.6
         finally:
             agent.send_signal(signal.SIGCONT)
         assert (await bench.end_of(uid)).stopped

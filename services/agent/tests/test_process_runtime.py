@@ -1,10 +1,8 @@
 """Real processes, real keepers. `watching` is what an agent has; a second one is a restart."""
 
-import asyncio
 import os
 import signal
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +23,8 @@ from muster_agent.runtimes.process import (
 )
 from muster_contracts.commands import RunPod
 
+from .bench import until
 from .builders import run_pod, shell
-
-DEADLINE_S = 20.0
 
 
 @dataclass
@@ -66,13 +63,6 @@ async def watching(folder: Path, lease: Path | None = None) -> AsyncIterator[Wat
         yield Watching(runtime, seen, written)
     finally:
         await runtime.close()
-
-
-async def until(condition: Callable[[], object], deadline_s: float = DEADLINE_S) -> None:
-    end_s = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < end_s, "it did not happen in time"
-        await asyncio.sleep(0.02)
 
 
 def task_of(pod: RunPod, run: int = 1, container: int = 0) -> RunTask:

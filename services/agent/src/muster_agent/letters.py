@@ -64,6 +64,7 @@ class Postman:
             self._something.clear()
             try:
                 while letters := await asyncio.to_thread(self._store.letters, BATCH_MAX):
+                    await self._bus.wait_connected()
                     await self._bus.publish([_outgoing(letter) for _, letter in letters])
                     await asyncio.to_thread(self._store.delivered, letters[-1][0])
                     pause_s = RETRY_FIRST_S

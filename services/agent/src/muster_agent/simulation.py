@@ -29,13 +29,14 @@ from muster_domain.quantity import parse_quantity_milli
 NODES_MAX = 20_000
 _SHORTHAND = re.compile(r"(?P<count>\d+)x(?P<gpus>\d+)gpu(?P<options>(?:,\w+=[^,:;]+)*)")
 _NUMBER = re.compile(r"\{n(?:([/%:])([1-9]\d*))?\}")
+_VARIABLE = "MUSTER_AGENT_SIMULATE"
 _FIX = "write for example 16x4gpu:zone=a,rack=r{n/4}, or a YAML list of groups"
 
 
 class SimulatedGroup(BaseModel):
     """Equal nodes. Quantities as in Kubernetes; GPUs are spread evenly over the NUMA nodes."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
 
     count: int = Field(default=1, ge=1, le=NODES_MAX)
     name: str = ""
@@ -61,7 +62,7 @@ def simulated_nodes(text: str) -> tuple[Node, ...]:
             text = Path(text[1:]).read_text(encoding="utf-8")
         except OSError as error:
             raise InvalidValue(
-                f"cannot read {text[1:]}: {error.strerror}", field="MUSTER_AGENT_SIMULATE"
+                f"cannot read {text[1:]}: {error.strerror}", field=_VARIABLE
             ) from error
     groups = _read_groups(text.strip())
     total = sum(group.count for group in groups)
@@ -79,31 +80,31 @@ def simulated_nodes(text: str) -> tuple[Node, ...]:
 
 def _read_groups(text: str) -> tuple[SimulatedGroup, ...]:
     if re.match(r"\d+x", text):
-        return tuple(_read_shorthand(part.strip()) for part in text.split(";") if part.strip())
+        written = [_read_shorthand(part.strip()) for part in text.split(";") if part.strip()]
+    else:
+        try:
+            written: object = YAML(typ="safe", pure=True).load(text)
+        except YAMLError as error:
+            raise InvalidValue(f"not YAML: {error}", field=_VARIABLE, fix=_FIX) from error
     try:
-        return _GROUPS.validate_python(YAML(typ="safe", pure=True).load(text))
-    except YAMLError as error:
-        raise InvalidValue(f"not YAML: {error}", field="MUSTER_AGENT_SIMULATE", fix=_FIX) from error
+        return _GROUPS.validate_python(written)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise InvalidValue(
-            first["msg"], field=where or "MUSTER_AGENT_SIMULATE", fix=_FIX
-        ) from error
+        raise InvalidValue(first["msg"], field=where or _VARIABLE, fix=_FIX) from error
 
 
-def _read_shorthand(text: str) -> SimulatedGroup:
+def _read_shorthand(text: str) -> dict[str, object]:
     head, _, labels = text.partition(":")
     match = _SHORTHAND.fullmatch(head)
     if match is None:
-        raise InvalidValue(f"{text!r} describes no nodes", field="MUSTER_AGENT_SIMULATE", fix=_FIX)
-    written: dict[str, object] = {
+        raise InvalidValue(f"{text!r} describes no nodes", field=_VARIABLE, fix=_FIX)
+    return {
         **parse_labels(match["options"].lstrip(",")),
         "count": match["count"],
         "gpus": match["gpus"],
         "labels": parse_labels(labels),
     }
-    return _GROUPS.validate_python([written])[0]
 
 
 def _node(group: SimulatedGroup, number: int, digits: int) -> Node:
