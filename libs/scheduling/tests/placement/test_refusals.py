@@ -187,9 +187,8 @@ def topology(mode: TopologyMode, label: str = "", **fields: object) -> TopologyR
             topology(
                 TopologyMode.REQUIRED, "rack", slices=(SliceConstraint(node_label="rack", size=2),)
             ),
-            id="slices",
+            id="no whole slices",
         ),
-        pytest.param(topology(TopologyMode.REQUIRED, "rack", pod_set_group="g"), id="group"),
         pytest.param(topology(TopologyMode.REQUIRED, "row"), id="unknown level"),
     ],
 )
@@ -198,6 +197,17 @@ def test_topology_that_is_not_placed_is_refused(request_: TopologyRequest) -> No
     outcome = refused(table, gang(pod_set(topology=request_, levels=("rack",))))
     assert outcome.reason is UnplaceableReason.UNSUPPORTED_TOPOLOGY
     assert outcome.explanation.remedy
+
+
+def test_a_group_is_one_leader_and_its_workers() -> None:
+    table = table_of(node("a", labels={"rack": "r"}))
+    grouped = topology(TopologyMode.REQUIRED, "rack", pod_set_group="g")
+    sets = [pod_set(2, name=name, topology=grouped) for name in ("one", "other")]
+    outcome = refused(table, gang(*sets))
+    assert outcome.reason is UnplaceableReason.UNSUPPORTED_TOPOLOGY
+    assert outcome.explanation.message == (
+        "one: pod set group g is not one leader with its workers in one topology"
+    )
 
 
 def test_a_level_must_be_named_where_the_flavor_has_no_topology() -> None:

@@ -10,10 +10,11 @@ from muster_domain.workload import TopologyMode
 from muster_scheduling.placement.columns import LIMIT, Columns
 from muster_scheduling.placement.domains import narrow
 from muster_scheduling.placement.outcome import PodSetVerdict, Predicate, Refusal, Unplaceable
+from muster_scheduling.placement.plan import Plan, Seating
 from muster_scheduling.placement.record import MILLI, PODS, is_extended
 from muster_scheduling.placement.request import GangRequest, PodSetRequest
-from muster_scheduling.placement.search import Plan, Seating
 from muster_scheduling.placement.seating import fits_at_most
+from muster_scheduling.placement.topology.terms import UnusableRequest, resolve
 
 _REASONS = (
     (Predicate.RESOURCE, UnplaceableReason.INSUFFICIENT_RESOURCES),
@@ -30,15 +31,9 @@ def unsupported(columns: Columns, request: GangRequest) -> Unplaceable | None:
     for pod_set in request.pod_sets:
         found = _fraction(columns, pod_set) or _topology(pod_set)
         if found is not None:
-            reason, message, remedy = found
-            return Unplaceable(
-                reason=reason,
-                explanation=Explanation(
-                    reason=reason, message=f"{pod_set.name}: {message}", remedy=remedy
-                ),
-                members_asked=_asked(request),
-            )
-    return None
+            return _refused(request, pod_set.name, *found)
+    group = _group(request)
+    return _refused(request, *group) if group is not None else None
 
 
 def unplaceable(
@@ -56,7 +51,7 @@ def unplaceable(
     short = [
         _describe(found, verdict, several=len(plans) > 1)
         for found, verdict in zip(plans, verdicts, strict=True)
-        if reason is UnplaceableReason.GANG_INCOMPLETE or _is_short(found, verdict)
+        if reason is not UnplaceableReason.INSUFFICIENT_RESOURCES or _is_short(found, verdict)
     ]
     message = f"{best.members} of {asked} members can be seated; " + "; ".join(short)
     return Unplaceable(
@@ -65,6 +60,16 @@ def unplaceable(
         members_asked=asked,
         members_seated=best.members,
         pod_sets=verdicts,
+    )
+
+
+def _refused(
+    request: GangRequest, name: str, reason: UnplaceableReason, message: str, remedy: str
+) -> Unplaceable:
+    return Unplaceable(
+        reason=reason,
+        explanation=Explanation(reason=reason, message=f"{name}: {message}", remedy=remedy),
+        members_asked=_asked(request),
     )
 
 
@@ -88,48 +93,49 @@ def _fraction(
 
 
 def _topology(pod_set: PodSetRequest) -> tuple[UnplaceableReason, str, str] | None:
-    request = pod_set.topology
+    request, levels = pod_set.topology, pod_set.topology_levels
     if request is None:
         return None
-    if request.slices:
-        return (
-            UnplaceableReason.UNSUPPORTED_TOPOLOGY,
-            "topology slices are not placed",
-            "ask for required or preferred topology of the whole pod set",
-        )
-    if request.pod_set_group:
-        return (
-            UnplaceableReason.UNSUPPORTED_TOPOLOGY,
-            f"the pod set group {request.pod_set_group} is not placed as one",
-            "ask for topology of each pod set by itself",
-        )
-    levels = pod_set.topology_levels
-    if request.mode is not TopologyMode.UNCONSTRAINED and not levels:
-        return (
-            UnplaceableReason.UNSUPPORTED_TOPOLOGY,
-            "a topology is asked for, but the flavor has none and no level is named",
-            "name a level, or give the flavor a topologyName",
-        )
-    if request.node_label and request.node_label not in levels:
-        return (
-            UnplaceableReason.UNSUPPORTED_TOPOLOGY,
-            f"{request.node_label} is not a level of the topology",
-            f"write one of {', '.join(levels)}",
-        )
+    unsupported_topology = UnplaceableReason.UNSUPPORTED_TOPOLOGY
+    if not levels and request.mode is not TopologyMode.UNCONSTRAINED:
+        message = "a topology is asked for, but the flavor has none and no level is named"
+        return unsupported_topology, message, "name a level, or give the flavor a topologyName"
+    if request.slices and pod_set.count % request.slices[0].size:
+        message = f"{pod_set.count} pods are not whole slices of {request.slices[0].size}"
+        return unsupported_topology, message, "write a count that the slice size divides"
+    try:
+        if levels:
+            resolve(levels, request, pod_set.count)
+    except UnusableRequest as refusal:
+        return unsupported_topology, str(refusal), f"write levels of {', '.join(levels)}"
+    return None
+
+
+def _group(request: GangRequest) -> tuple[str, UnplaceableReason, str, str] | None:
+    """A pod set group is one leader and its workers, under one topology (R-82)."""
+    groups: dict[str, list[PodSetRequest]] = {}
+    for pod_set in request.pod_sets:
+        if pod_set.topology is not None and pod_set.topology.pod_set_group:
+            groups.setdefault(pod_set.topology.pod_set_group, []).append(pod_set)
+    for name, members in groups.items():
+        counts = sorted(pod_set.count for pod_set in members)
+        levels = {pod_set.topology_levels for pod_set in members}
+        if len(members) > 2 or (len(members) == 2 and counts[0] != 1) or len(levels) > 1:  # noqa: PLR2004 - a leader and its workers
+            message = f"pod set group {name} is not one leader with its workers in one topology"
+            remedy = "put one pod set of count 1 and one other into the group"
+            return members[0].name, UnplaceableReason.UNSUPPORTED_TOPOLOGY, message, remedy
     return None
 
 
 def _verdict(columns: Columns, found: Plan) -> PodSetVerdict:
     pod_set = found.pod_set
-    topology = pod_set.topology
-    required = topology is not None and topology.mode is TopologyMode.REQUIRED
     _, fitting = fits_at_most(found.fits, pod_set.count)
     inside = narrow(found.domains, pod_set, found.fits, pod_set.count).members
     return PodSetVerdict(
         name=pod_set.name,
         asked=pod_set.count,
         fitting=fitting,
-        fitting_in_one_domain=inside if required else None,
+        fitting_in_one_domain=inside if found.required else None,
         nodes=len(columns),
         nodes_fitting=int(np.count_nonzero(found.fits)),
         refusals=(*_static_refusals(found), *_resource_refusals(columns, found)),
@@ -187,6 +193,8 @@ def _reason(plans: Sequence[Plan], verdicts: Sequence[PodSetVerdict]) -> Unplace
     for found, verdict in zip(plans, verdicts, strict=True):
         inside = verdict.fitting_in_one_domain
         if inside is not None and inside < found.pod_set.least <= verdict.fitting:
+            return UnplaceableReason.TOPOLOGY
+        if found.pod_set.composite and verdict.fitting >= found.pod_set.least:
             return UnplaceableReason.TOPOLOGY
     return UnplaceableReason.GANG_INCOMPLETE
 

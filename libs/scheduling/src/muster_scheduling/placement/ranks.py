@@ -7,9 +7,9 @@ import numpy as np
 from muster_domain.nodes import Device, Placement, PodAssignment
 from muster_scheduling.placement.devices import pick_devices
 from muster_scheduling.placement.outcome import Gang, SeatedPodSet
+from muster_scheduling.placement.plan import Plan, Seating
 from muster_scheduling.placement.record import MILLI
 from muster_scheduling.placement.request import GangRequest, PodSetRequest
-from muster_scheduling.placement.search import Plan, Seating
 from muster_scheduling.placement.seating import Seats
 from muster_scheduling.placement.table import NodeTable
 

@@ -62,9 +62,15 @@ class PodSetRequest:
         """Labels that a node must carry to serve the topology request; none without a request."""
         if self.topology is None:
             return ()
-        if not self.levels and self.topology.node_label:
-            return (self.topology.node_label,)
-        return self.levels
+        named = (self.topology.node_label, *(one.node_label for one in self.topology.slices))
+        return self.levels or tuple(dict.fromkeys(label for label in named if label))
+
+    @property
+    def composite(self) -> bool:
+        """Whether its topology is more than one domain for the set: slices, or a pod set group."""
+        return self.topology is not None and bool(
+            self.topology.slices or self.topology.pod_set_group
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from muster_scheduling.placement.topology.terms import Terms
 from muster_scheduling.placement.topology.tree import TopologyTree
 
 _MANY = 2**62
+_PODS_MAX = 2**31 - 1
 
 
 @dataclass(slots=True)
@@ -44,9 +45,10 @@ Counts = list[LevelCounts]
 def leaf_counts(
     pods: Vector, pods_with_leader: Vector, leaders: Vector, affinity: Vector
 ) -> LevelCounts:
-    """The counts of the lowest level, before slices are known."""
+    """The counts of the lowest level, before slices are known. 2**31 pods are as good as more."""
     nothing = np.zeros_like(pods)
-    return LevelCounts(pods, pods_with_leader, leaders, affinity, nothing, nothing.copy())
+    pods, pods_with_leader = (np.minimum(fits, _PODS_MAX) for fits in (pods, pods_with_leader))
+    return LevelCounts(pods, pods_with_leader, leaders.copy(), affinity, nothing, nothing.copy())
 
 
 def count_up(tree: TopologyTree, leaves: LevelCounts, terms: Terms) -> Counts:

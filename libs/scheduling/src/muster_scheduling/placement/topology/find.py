@@ -88,7 +88,9 @@ def find_assignments(
     A pod set group is a leader and its workers. `assumed` is what the workload already uses of the
     same leaves in other flavors; `empty` looks for places as if nothing were charged.
     """
-    search = _Search(snapshot, options or TopologyOptions(), dict(assumed or {}), empty=empty)
+    options = options or TopologyOptions()
+    shared = dict(assumed or {}) if options.share_between_flavors else {}
+    search = _Search(snapshot, options, shared, empty=empty)
     found: Found = {}
     for group in _groups(pod_sets):
         if replacement is not None:

@@ -14,6 +14,7 @@ from muster_scheduling.placement.outcome import Predicate
 from muster_scheduling.placement.record import HOSTNAME, PODS, pod_usage
 from muster_scheduling.placement.topology.assignment import Path, TopologyAssignment
 from muster_scheduling.placement.topology.counts import LevelCounts, leaf_counts
+from muster_scheduling.placement.topology.terms import TopologyOptions
 from muster_scheduling.placement.topology.tree import TopologyTree, grow_tree
 
 
@@ -72,9 +73,11 @@ class TopologySnapshot:
         for leaf, usage in self.usage(assignment, requests).items():
             self.used[leaf] = add(self.used[leaf], scale(usage, -1))
 
-    def charge_others(self, assignment: TopologyAssignment, requests: Resources) -> None:
+    def charge_others(
+        self, assignment: TopologyAssignment, requests: Resources, options: TopologyOptions
+    ) -> None:
         """Count pods of another flavor on the same machines; only nodes can be told apart."""
-        if self.by_node:
+        if self.by_node and options.share_between_flavors:
             self.charge(assignment, requests)
 
     def usage(

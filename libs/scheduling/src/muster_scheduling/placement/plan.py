@@ -1,0 +1,73 @@
+"""One pod set against the nodes as they are, and the seats found for all sets."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from muster_domain.workload import TopologyMode
+from muster_scheduling.placement.columns import Columns, Shape, Vector
+from muster_scheduling.placement.domains import Domains, domains
+from muster_scheduling.placement.eligibility import Eligibility, eligibility
+from muster_scheduling.placement.record import pod_usage
+from muster_scheduling.placement.request import PodSetRequest
+from muster_scheduling.placement.seating import Seats
+
+Unit = tuple[int, ...]
+"""Pod sets seated in one step: a set by itself, or the workers and the leader of a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One pod set against the nodes as they are: `fits` is how many of its pods each can seat."""
+
+    pod_set: PodSetRequest
+    shape: Shape
+    eligible: Eligibility
+    domains: Domains
+    fits: Vector
+
+    @property
+    def required(self) -> bool:
+        """Whether all its pods must share a topology domain."""
+        topology = self.pod_set.topology
+        return topology is not None and topology.mode is TopologyMode.REQUIRED
+
+
+@dataclass(frozen=True, slots=True)
+class Seating:
+    """Seats by pod set, in request order. `complete` when every set has its least."""
+
+    seats: tuple[Seats, ...]
+    complete: bool
+
+    @property
+    def members(self) -> int:
+        """How many pods have a seat."""
+        return sum(seats.members for seats in self.seats)
+
+
+def plan(columns: Columns, pod_set: PodSetRequest, excluded: frozenset[str]) -> Plan:
+    """Evaluate one pod set against all nodes."""
+    shape = tuple(sorted(pod_usage(pod_set.requests).items()))
+    eligible = eligibility(columns, pod_set, excluded)
+    return Plan(
+        pod_set=pod_set,
+        shape=shape,
+        eligible=eligible,
+        domains=domains(columns, pod_set.topology_levels),
+        fits=np.where(eligible.usable, columns.fitting(shape), 0),
+    )
+
+
+def units_of(plans: Sequence[Plan]) -> list[Unit]:
+    """The units of a gang. In a group the smaller set leads, or the second of two equal ones."""
+    groups: dict[str | int, list[int]] = {}
+    for index, found in enumerate(plans):
+        topology = found.pod_set.topology
+        name = topology.pod_set_group if topology is not None else ""
+        groups.setdefault(name or index, []).append(index)
+    return [
+        tuple(sorted(indices, key=lambda index: -plans[index].pod_set.count))
+        for indices in groups.values()
+    ]
