@@ -9,6 +9,7 @@ import pytest
 
 from muster_domain.errors import NotFound
 from muster_runtime.embedded import (
+    DEFAULT_USER_OFF,
     LOOPBACK,
     PORTS,
     EmbeddedServer,
@@ -74,7 +75,7 @@ def test_free_ports_differ_and_can_be_bound() -> None:
 @pytest.mark.servers
 def test_valkey_keeps_its_data_when_it_is_killed(tmp_path: Path) -> None:
     (port,) = free_ports(1)
-    acl = ("user default off", f"user me on >{PASSWORD} ~* &* +@all")
+    acl = (DEFAULT_USER_OFF, f"user me on >{PASSWORD} ~* &* +@all")
     config = RedisConfig(folder=tmp_path, port=port, acl_lines=acl)
     server = redis_server(config, user="me", password=PASSWORD)
     server.start()

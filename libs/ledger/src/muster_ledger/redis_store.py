@@ -1,13 +1,15 @@
-"""The store on Redis 7.2 and Valkey: one Lua call per commit.
+"""The store on Redis 7 and Valkey: one Lua call per commit.
 
 Keys of shard p03, all in one hash slot: `muster:{p03}:meta` (epoch, version, watermark, commit),
 `muster:{p03}:state` (a hash of opaque fields) and `muster:{p03}:outbox` (a stream of chunks of
 messages; a chunk's id is the position of its last message).
 
-Durability: an answered commit survives the death of the server's process. To survive the death of
-the machine as well, run the server with `appendfsync always` and set `synced`, which has every
-commit wait until the server confirms that the append-only file is on disk (with `appendfsync
-everysec` that confirmation takes up to a second).
+Durability is the server's `appendfsync`. With `always` an answered commit survives the death of the
+process and of the machine. With `everysec` both can lose what was answered while a sync of the file
+was under way; the owner then gets `StaleVersion`, claims again and reads its input once more from
+the older watermark, but what its relay had published by then was published. `synced` has every
+commit wait until the server confirms (WAITAOF, Redis 7.2) that its file is on disk, whatever the
+server is set to; with `everysec` that takes up to a second.
 """
 
 import hashlib
@@ -218,7 +220,7 @@ class RedisStore:
             raise InvalidValue(
                 f"the server cannot confirm that a commit is on disk: {error}",
                 field="synced",
-                fix="set appendonly yes on the server, or synced to false",
+                fix="use Redis 7.2 or Valkey with appendonly yes, or set synced to false",
             ) from error
         if local < 1:
             raise Transient(f"commit not on disk after {self._options.sync_timeout_ms} ms")

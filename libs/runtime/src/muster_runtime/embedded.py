@@ -25,6 +25,10 @@ from typing import Protocol
 from muster_domain.errors import MusterError, NotFound, Transient
 
 LOOPBACK = "127.0.0.1"
+DEFAULT_USER_OFF = "user default off ~* &* +@all"
+"""Nobody can log in as the default user, who keeps its rights: a server without the fix of
+redis#14541 (valkey#3983) replays its file with the rights of that user, and silently drops what
+scripts wrote if it has none."""
 _PROBE_TIMEOUT_S = 1.0
 _POLL_S = 0.02
 _LOG_TAIL_BYTES = 2000
@@ -86,12 +90,17 @@ class NatsConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisConfig:
-    """How to run Valkey or Redis. `acl_lines` are `user ...` lines; none leaves the server open."""
+    """How to run Valkey or Redis.
+
+    `acl_lines` are `user ...` lines, `DEFAULT_USER_OFF` first; none leaves the server open.
+    `appendfsync`: only with `always` is an answered commit safe from a kill of the server; with
+    `everysec` the server puts off writing its file while a sync of it is under way.
+    """
 
     folder: Path
     port: int
     acl_lines: tuple[str, ...] = ()
-    appendfsync: str = "everysec"
+    appendfsync: str = "always"
     extra: str = ""
 
     def render(self) -> str:

@@ -13,6 +13,7 @@ from typing import Protocol, Self
 from urllib.parse import quote
 
 from muster_runtime.embedded import (
+    DEFAULT_USER_OFF,
     LOOPBACK,
     EmbeddedServer,
     EmbeddedServerError,
@@ -91,10 +92,10 @@ class ValkeyServer(RunningServer):
         user: str = "",
         password: str = "",
         acl_lines: tuple[str, ...] = (),
-        appendfsync: str = "everysec",
+        appendfsync: str = "always",
         extra: str = "",
     ) -> None:
-        own = ("user default off", f"user {user} on >{password} ~* &* +@all") if user else ()
+        own = (DEFAULT_USER_OFF, f"user {user} on >{password} ~* &* +@all") if user else ()
         login = f"{quote(user, safe='')}:{quote(password, safe='')}@" if user else ""
 
         def prepare() -> tuple[EmbeddedServer, str]:
