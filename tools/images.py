@@ -16,6 +16,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import tomllib
 from importlib import metadata
 from importlib.resources import files
 from pathlib import Path
@@ -209,7 +210,7 @@ def needed() -> set[str]:
             continue
         seen.add((name, extras))
         found.add(name)
-        for line in metadata.requires(name) or []:
+        for line in requirements_of(name):
             requirement = Requirement(line)
             if requirement.marker is None or any(
                 requirement.marker.evaluate({"extra": extra}) for extra in ("", *extras)
@@ -217,6 +218,15 @@ def needed() -> set[str]:
                 plain = re.sub(r"[-_.]+", "-", requirement.name).lower()
                 waiting.append((plain, frozenset(requirement.extras)))
     return found
+
+
+def requirements_of(name: str) -> list[str]:
+    """What a package asks for; of our own what stands in pyproject.toml now."""
+    for project in ROOT.glob("*/*/pyproject.toml"):
+        table = tomllib.loads(project.read_text())["project"]
+        if table["name"] == name:
+            return table["dependencies"]
+    return metadata.requires(name) or []
 
 
 def copy_own(distribution: metadata.Distribution, site: Path) -> None:

@@ -1,4 +1,4 @@
-"""Ends with 0 when the service of this container says that it is ready."""
+"""Ends with 0 when the service of this container says that it is ready."""  # noqa: INP001 - a script
 
 import http.client
 import os
