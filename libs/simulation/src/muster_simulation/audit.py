@@ -45,6 +45,7 @@ class Audit:
     _devices: dict[tuple[str, str, int], str] = field(
         default_factory=dict[tuple[str, str, int], str]
     )
+    _over: set[str] = field(default_factory=set[str])
     _running: dict[str, tuple[str, int, str]] = field(
         default_factory=dict[str, tuple[str, int, str]]
     )
@@ -81,6 +82,7 @@ class Audit:
             case events.PodStarted():
                 self._started(fact)
             case events.PodFinished():
+                self._over.add(fact.pod_uid)
                 self._running.pop(fact.pod_uid, None)
             case events.NodeConditionChanged(condition=NodeCondition.FENCED, node=node):
                 for uid in [uid for uid, pod in self._running.items() if pod[2] == node]:
@@ -179,6 +181,8 @@ class Audit:
                     self._devices.pop((pod.node, resource, index), None)
 
     def _started(self, fact: events.PodStarted) -> None:
+        if fact.pod_uid in self._over:
+            return
         others = {
             attempt
             for workload_id, attempt, _ in self._running.values()

@@ -26,6 +26,8 @@ from muster_scheduling.admission import (
 from muster_scheduling.preemption import Proposal, ProposedVictim, Wanted
 
 ASK_AGAIN_AFTER_MS = 5_000
+CLAIM_MS = 60_000
+"""So long a preemptor's claim on what its victims give back counts against others."""
 
 
 @dataclass(slots=True)
@@ -35,6 +37,7 @@ class Turn:
     arrived: dict[str, None] = field(default_factory=dict[str, None])
     proposals: list[events.VictimsProposed] = field(default_factory=list[events.VictimsProposed])
     asked: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    claimed_ms: dict[str, int] = field(default_factory=dict[str, int])
     exhausted: bool = False
 
 
@@ -48,6 +51,7 @@ def run_cycle(book: Book, turn: Turn, now_ms: int) -> None:
     for proposal in turn.proposals:
         _consider(book, turn, proposal, now_ms)
     turn.proposals.clear()
+    _review_claims(book, turn, now_ms)
     snapshot = book.view.snapshot(now_ms)
     decision = decide(snapshot, Budget(workloads=book.settings.decisions_max), victims_inline=False)
     book.view.apply(decision)
@@ -90,6 +94,20 @@ def _consider(book: Book, turn: Turn, proposal: events.VictimsProposed, now_ms: 
         if isinstance(effect, EvictWorkload):
             _preempt(book, effect, now_ms)
     book.view.claim(proposal.workload_id, wanted.cluster_queue, wanted.usage)
+    turn.claimed_ms[proposal.workload_id] = now_ms
+
+
+def _review_claims(book: Book, turn: Turn, now_ms: int) -> None:
+    """Let go of claims that are old, or whose claimant is not next in its queue any more.
+
+    A claim must not stand in the way of somebody who goes before the claimant.
+    """
+    for workload_id, since_ms in list(turn.claimed_ms.items()):
+        queue = book.view.queues.get(book.view.queue_of.get(workload_id, ""))
+        head = queue.head() if queue is not None else None
+        if head is None or head.id != workload_id or now_ms - since_ms >= CLAIM_MS:
+            del turn.claimed_ms[workload_id]
+            book.view.drop_claim(workload_id)
 
 
 def _make_true(book: Book, turn: Turn, decision: Decision, now_ms: int) -> None:

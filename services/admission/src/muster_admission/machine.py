@@ -2,7 +2,7 @@
 
 from muster_admission import intake
 from muster_admission.book import Book
-from muster_admission.cycle import Turn, no_victims, run_cycle
+from muster_admission.cycle import CLAIM_MS, Turn, no_victims, run_cycle
 from muster_admission.metrics import AdmissionMetrics
 from muster_admission.settings import AdmissionSettings
 from muster_admission.stops import enforce_stops
@@ -80,7 +80,11 @@ class AdmissionMachine:
 
     def wake_at_ms(self) -> int | None:
         """At once while the last decision ended by its budget; else when something is due."""
-        return 0 if self.turn.exhausted else self.book.next_deadline_ms()
+        if self.turn.exhausted:
+            return 0
+        ends = [since_ms + CLAIM_MS for since_ms in self.turn.claimed_ms.values()]
+        deadline_ms = self.book.next_deadline_ms()
+        return min(ends if deadline_ms is None else [*ends, deadline_ms], default=None)
 
     def _submitted(self, fact: events.WorkloadSubmitted, traceparent: str, now_ms: int) -> None:
         self.objects_needed = max(self.objects_needed, fact.objects_sequence)

@@ -283,8 +283,13 @@ class AdmissionView:
 
     def drop_claim(self, workload_id: str) -> None:
         """The preemptor waits for nobody any more."""
-        if self.claims.pop(workload_id, None) is not None:
-            self._settle()
+        claim = self.claims.pop(workload_id, None)
+        if claim is None:
+            return
+        entry = self.catalog.queues.get(claim[0])
+        if entry is not None:
+            self._touch(entry.root)
+        self._settle()
 
     def charge_claims(self, root: str, *, except_for: str = "") -> None:
         """Charge the claims of a tree, journalled."""
