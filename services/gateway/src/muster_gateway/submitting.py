@@ -21,7 +21,6 @@ from muster_runtime.objects import ObjectFeed
 
 DECISION_WAIT_MAX_S = 10.0
 CATALOGUE_WAIT_S = 5.0
-SOURCE = "request"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +34,7 @@ class Request:
     body: Body
     namespace: str
     cause: Cause
+    source: str = "request"
     dry_run: bool = False
     wait_s: float = 0.0
 
@@ -100,7 +100,7 @@ class Submitting:
         await self._feed.wait_complete(CATALOGUE_WAIT_S)
         body = request.body
         loaded = await load_body(
-            body, namespace=request.namespace, seed=_key(request), source=SOURCE
+            body, namespace=request.namespace, seed=_key(request), source=request.source
         )
         if not loaded.documents:
             raise InvalidValue("the body holds no object", fix="send a manifest")

@@ -11,7 +11,7 @@ from muster_domain.conditions import Outcome
 from muster_domain.errors import InvalidValue
 from muster_gateway.bodies import Body, checked_lease, checked_name, read_body
 from muster_gateway.http.dependencies import Call, Called, InNamespace, Sent
-from muster_gateway.http.parameters import SubmitParameters
+from muster_gateway.http.parameters import TEXT_MAX, SubmitParameters
 from muster_gateway.submitting import Request as Submission
 from muster_gateway.visibility import plan_for
 
@@ -47,6 +47,7 @@ async def submit(
             body=body,
             namespace=checked_name(parameters.namespace, "namespace"),
             cause=call.cause,
+            source=parameters.source,
             dry_run=parameters.dry_run,
             wait_s=parameters.wait_s if parameters.wait else 0.0,
         )
@@ -54,11 +55,18 @@ async def submit(
 
 
 @router.post("/v1/plan", openapi_extra=MANIFEST)
-async def plan(call: Called, sent: Sent, namespace: InNamespace) -> Plans:
+async def plan(
+    call: Called,
+    sent: Sent,
+    namespace: InNamespace,
+    source: Annotated[str, Query(max_length=TEXT_MAX)] = "request",
+) -> Plans:
     """See what would become of the jobs of a file if they were submitted now."""
     body = _body(sent, call, "", None)
     plans = await call.gateway.submitting.plan(
-        Submission(caller=call.caller, body=body, namespace=namespace, cause=call.cause)
+        Submission(
+            caller=call.caller, body=body, namespace=namespace, cause=call.cause, source=source
+        )
     )
     visible = tuple(replace(job, plan=plan_for(call.caller, job.plan)) for job in plans.jobs)
     return replace(plans, jobs=visible)

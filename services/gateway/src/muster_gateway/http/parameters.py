@@ -23,6 +23,9 @@ class SubmitParameters(BaseModel):
     external_lease_ms: int | None = Field(
         default=None, description="The submitter runs the job itself and renews this lease"
     )
+    source: str = Field(
+        default="request", max_length=TEXT_MAX, description="The file's name, told in problems"
+    )
     dry_run: bool = Field(default=False, description="Check everything, change nothing")
     wait: Literal["", "decision"] = Field(
         default="", description="`decision` waits for the first word about each job"

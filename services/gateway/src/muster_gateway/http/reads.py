@@ -1,17 +1,15 @@
 """Paths that ask owners: workloads, quota, cost, the books."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from muster_contracts.api import QuotaList, WhoAmI, WorkloadList
+from muster_contracts.api import Books, QuotaList, WhoAmI, WorkloadList
 from muster_contracts.jobs import Decision
 from muster_contracts.queries import (
     CostQuestion,
     CostReport,
-    LedgerReport,
     WorkloadDetail,
     WorkloadsQuestion,
 )
@@ -23,14 +21,6 @@ from muster_gateway.visibility import detail_for
 from muster_runtime.clock import now_ms
 
 router = APIRouter(tags=["reads"])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Books:
-    """What every partition says about its books; `silent` ones did not answer."""
-
-    reports: tuple[LedgerReport, ...]
-    silent: tuple[str, ...] = ()
 
 
 @router.get("/v1/workloads")

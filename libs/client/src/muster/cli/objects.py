@@ -1,0 +1,211 @@
+"""Commands about declared objects and nodes: apply, get, delete, stop, resume, drain, uncordon."""
+
+import json
+import sys
+import uuid
+from io import StringIO
+from typing import Annotated, Any, cast
+
+import typer
+from rich.table import Table
+from ruamel.yaml import YAML
+
+from muster.cli.files import ManifestFile, read_files
+from muster.cli.options import Namespace, Output, connect, namespace_or_default
+from muster.cli.output import Format, complain, emit, lines, say, stdout, warn
+from muster.cli.reads import now_ms
+from muster.client import Client
+from muster.errors import ExitCode, Refused
+from muster.rendering.tables import plain_table
+from muster.rendering.workloads import workload_table
+from muster_contracts.api import Accepted, ObjectView
+from muster_manifests import dump_manifest
+
+_WORKLOADS = ("wl", "workload", "workloads", "job", "jobs")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (apply, get, delete, stop, resume, drain, uncordon):
+        app.command()(command)
+
+
+def apply(
+    files: Annotated[list[str], typer.Option("-f", "--filename", help="A file, a folder, or -")],
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check, change nothing")] = False,
+    namespace: Namespace = "",
+    output: Output = Format.TABLE,
+) -> None:
+    """Declare objects, and send the jobs among them. Each file counts whole or not at all."""
+    code = ExitCode.OK
+    with connect() as client:
+        for file in [found for place in files for found in read_files(place)]:
+            try:
+                accepted = _apply(client, file, namespace, dry_run=dry_run)
+            except Refused as error:
+                say(f"{file.name}: nothing of it was applied", "bold red")
+                complain(error)
+                code = code or error.exit_code
+                continue
+            warn(accepted.warnings)
+            emit(accepted, output, lambda _wide, found=accepted: lines(_applied_lines(found)))
+    raise typer.Exit(code)
+
+
+def _apply(client: Client, file: ManifestFile, namespace: str, *, dry_run: bool) -> Accepted:
+    return client.submit(
+        file.content,
+        key=uuid.uuid4().hex,
+        parameters={
+            "namespace": namespace_or_default(namespace),
+            "source": file.name,
+            "dry_run": dry_run,
+        },
+    )
+
+
+def _applied_lines(accepted: Accepted) -> list[str]:
+    dry = " (dry run)" if accepted.dry_run else ""
+    found = [
+        f"{item.kind} {_place(item.namespace)}{item.name} {item.effect}{dry}"
+        for item in accepted.objects
+    ]
+    verb = "would be submitted" if accepted.dry_run else "submitted"
+    found += [
+        f"{job.kind} {job.namespace}/{job.name} {verb}: {job.id} in {job.queue}"
+        for job in accepted.jobs
+    ]
+    return found
+
+
+def _place(namespace: str) -> str:
+    return f"{namespace}/" if namespace else ""
+
+
+def get(
+    kinds: Annotated[str, typer.Argument(help="cq, lq, rf, ...; several with commas")],
+    name: Annotated[str, typer.Argument()] = "",
+    *,
+    namespace: Annotated[str, typer.Option("-n", "--namespace", help="Only this one")] = "",
+    output: Output = Format.TABLE,
+) -> None:
+    """Show declared objects; -o yaml gives them back as they were written."""
+    with connect() as client:
+        views: list[ObjectView] = []
+        for kind in kinds.split(","):
+            if kind.lower() in _WORKLOADS:
+                _show_workloads(client, name, namespace, output)
+            elif name:
+                views.append(client.object(kind, name, namespace_or_default(namespace)))
+            else:
+                views += client.objects(kind, namespace).objects
+    if views or not any(kind.lower() in _WORKLOADS for kind in kinds.split(",")):
+        _show_objects(views, output)
+
+
+def _show_workloads(client: Client, name: str, namespace: str, output: Format) -> None:
+    page = client.workloads({"name": name, "namespace": namespace, "limit": 500}).page
+    emit(page, output, lambda wide: workload_table(page.rows, now_ms(), wide=wide))
+
+
+def _show_objects(views: list[ObjectView], output: Format) -> None:
+    match output:
+        case Format.YAML:
+            sys.stdout.write("---\n".join(_as_written(view) for view in views))
+        case Format.JSON:
+            documents = [dict(view.document) for view in views]
+            shown: object = documents[0] if len(documents) == 1 else documents
+            sys.stdout.write(json.dumps(shown, indent=2, ensure_ascii=False) + "\n")
+        case _:
+            stdout().print(_object_table(views, wide=output is Format.WIDE))
+
+
+def _as_written(view: ObjectView) -> str:
+    text = view.text or dump_manifest(dict(view.document))
+    return text if text.endswith("\n") else f"{text}\n"
+
+
+def _object_table(views: list[ObjectView], *, wide: bool) -> Table:
+    table = plain_table(
+        ["KIND", "NAMESPACE", "NAME", *(["BY", "SEQUENCE", "SPEC"] if wide else [])]
+    )
+    for view in views:
+        cells = [view.kind, view.namespace or "-", view.name]
+        if wide:
+            spec = json.dumps(view.document.get("spec", {}), separators=(",", ":"))
+            cells += [view.by, str(view.sequence), spec]
+        table.add_row(*cells)
+    return table
+
+
+def delete(
+    kind: Annotated[str, typer.Argument(help="cq, lq, rf, ...")],
+    name: Annotated[str, typer.Argument()],
+    *,
+    namespace: Namespace = "",
+) -> None:
+    """Delete a declared object that nothing uses any more."""
+    with connect() as client:
+        gone = client.delete(kind, name, namespace_or_default(namespace))
+    say(f"{gone.kind} {gone.name} {gone.effect}")
+
+
+def stop(
+    queue: Annotated[str, typer.Argument(help="A ClusterQueue, or NAMESPACE/LOCALQUEUE")],
+    *,
+    drained: Annotated[
+        bool, typer.Option("--drain", help="Evict what runs, too (HoldAndDrain)")
+    ] = False,
+) -> None:
+    """Let a queue admit nothing more; what runs may stay unless --drain."""
+    _set_stop_policy(queue, "HoldAndDrain" if drained else "Hold")
+
+
+def resume(
+    queue: Annotated[str, typer.Argument(help="A ClusterQueue, or NAMESPACE/LOCALQUEUE")],
+) -> None:
+    """Let a stopped queue admit again."""
+    _set_stop_policy(queue, "None")
+
+
+def _set_stop_policy(queue: str, policy: str) -> None:
+    namespace, separator, name = queue.rpartition("/")
+    kind = "LocalQueue" if separator else "ClusterQueue"
+    with connect() as client:
+        view = client.object(kind, name, namespace or "default")
+        text = with_stop_policy(_as_written(view), policy)
+        accepted = client.submit(
+            text,
+            key=uuid.uuid4().hex,
+            parameters={"namespace": view.namespace or "default", "source": f"{kind} {name}"},
+        )
+    warn(accepted.warnings)
+    for item in accepted.objects:
+        say(f"{item.kind} {queue} {item.effect}: stopPolicy {policy}")
+
+
+def with_stop_policy(text: str, policy: str) -> str:
+    """The manifest with another `spec.stopPolicy`; comments stay where they are."""
+    yaml: Any = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 4096
+    document = cast("dict[str, Any]", yaml.load(text))
+    document.setdefault("spec", {})["stopPolicy"] = policy
+    stream = StringIO()
+    yaml.dump(document, stream)
+    return stream.getvalue()
+
+
+def drain(node: Annotated[str, typer.Argument()]) -> None:
+    """Keep a node empty: what is there is moved, nothing new comes."""
+    with connect() as client:
+        client.drain(node)
+    say(f"{node} is being drained; see: muster nodes")
+
+
+def uncordon(node: Annotated[str, typer.Argument()]) -> None:
+    """Use a node again."""
+    with connect() as client:
+        client.drain(node, drained=False)
+    say(f"{node} takes jobs again")

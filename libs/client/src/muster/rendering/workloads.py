@@ -1,0 +1,86 @@
+"""Lists of workloads and decisions."""
+
+from datetime import UTC, datetime
+
+from rich.table import Table
+
+from muster.durations import short
+from muster.rendering.tables import plain_table
+from muster.rendering.words import asks, gpus, short_id
+from muster_contracts.jobs import Decision, Seat
+from muster_contracts.queries import Plan, WorkloadRow
+
+
+def workload_table(rows: tuple[WorkloadRow, ...], now_ms: int, *, wide: bool) -> Table:
+    """One line for each workload. Positions count from 1; high priority goes first."""
+    columns = ["ID", "NAME", "QUEUE", "PRIO", "STATE", "POS", "GPUS", "AGE", "REASON"]
+    extra = ["KIND", "PODS", "USER", "ATTEMPT", "NODES", "MESSAGE"] if wide else []
+    table = plain_table([*columns, *extra], right=("PRIO", "POS", "GPUS", "AGE", "PODS"))
+    for row in rows:
+        cells = [
+            row.id if wide else short_id(row.id),
+            f"{row.namespace}/{row.name}",
+            row.queue,
+            str(row.priority),
+            row.phase.value,
+            _position(row),
+            gpus(row.requests_milli),
+            short(now_ms - row.created_at_ms),
+            row.outcome.value if row.outcome is not None else row.reason,
+        ]
+        if wide:
+            nodes = ",".join(row.nodes) or "-"
+            cells += [row.kind, str(row.pods), row.user, str(row.attempt), nodes, row.message]
+        table.add_row(*cells)
+    return table
+
+
+def _position(row: WorkloadRow) -> str:
+    position = row.position_in_cluster_queue
+    return "-" if position is None else str(position + 1)
+
+
+def decision_line(decision: Decision) -> str:
+    """One decision as a line of a log, in UTC."""
+    moment = datetime.fromtimestamp(decision.at_ms / 1000, UTC)
+    where = _nodes(decision.assignments)
+    parts = [
+        f"{moment:%H:%M:%S}Z",
+        f"{decision.namespace}/{decision.name}",
+        decision.decision.value,
+        decision.outcome.value if decision.outcome is not None else decision.reason,
+        f"on {where}" if where else "",
+        f"by {short_id(decision.preemptor)}" if decision.preemptor else "",
+        decision.message,
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+def _nodes(seats: tuple[Seat, ...]) -> str:
+    return ", ".join(dict.fromkeys(seat.node for seat in seats))
+
+
+def plan_lines(name: str, requests_milli: dict[str, int], queue: str, plan: Plan) -> list[str]:
+    """What would become of one job."""
+    explanation = plan.explanation
+    behind = f", {plan.ahead_total} ahead" if plan.ahead_total else ""
+    lines = [
+        f"{name}: {plan.verdict.value}{behind}",
+        f"  asks     {asks(requests_milli)} in {queue}",
+    ]
+    if plan.flavors:
+        chosen = ", ".join(f"{name} {flavor}" for name, flavor in sorted(plan.flavors.items()))
+        lines.append(f"  flavors  {chosen}")
+    if explanation.message:
+        lines.append(f"  because  {explanation.reason}: {explanation.message}")
+    if plan.victims:
+        victims = ", ".join(
+            f"{short_id(victim.id)} ({victim.namespace}/{victim.name})"
+            if victim.id
+            else victim.name
+            for victim in plan.victims
+        )
+        lines.append(f"  preempts {victims}")
+    if explanation.remedy:
+        lines.append(f"  would start if  {explanation.remedy}")
+    return lines

@@ -1,0 +1,171 @@
+"""Answers as the owners give them, for the tests of what people see."""
+
+from muster_contracts.queries import (
+    Ahead,
+    DeviceRow,
+    NodePage,
+    NodeRow,
+    Phase,
+    QueueRow,
+    QuotaPage,
+    QuotaRow,
+    WaitEstimate,
+    WorkloadDetail,
+    WorkloadRow,
+)
+from muster_domain.conditions import Explanation, FlavorVerdict
+from muster_domain.nodes import NodeCondition
+
+GPU = "nvidia.com/gpu"
+MINUTE_MS = 60_000
+
+
+def row(**changes: object) -> WorkloadRow:
+    known: dict[str, object] = {
+        "id": "0123456789abcdef0123456789abcdef",
+        "namespace": "team-a",
+        "name": "train",
+        "kind": "Job",
+        "queue": "main",
+        "cluster_queue": "gpus",
+        "phase": Phase.PENDING,
+        "reason": "WaitingForQuota",
+        "message": "waits",
+        "priority": 500,
+        "requests_milli": {GPU: 8000, "cpu": 4000},
+        "pods": 1,
+        "created_at_ms": 0,
+        "attempt": 0,
+        "user": "anna",
+        "position_in_cluster_queue": 6,
+        "position_in_local_queue": 2,
+    }
+    return WorkloadRow(**{**known, **changes})  # type: ignore[arg-type]
+
+
+def waiting() -> WorkloadDetail:
+    return WorkloadDetail(
+        row=row(),
+        explanation=Explanation(
+            reason="WaitingForQuota",
+            message="couldn't assign flavors",
+            flavors=(
+                FlavorVerdict(
+                    pod_set="main",
+                    resource=GPU,
+                    flavor="a100",
+                    reason="WaitingForQuota",
+                    requested_milli=8000,
+                    nominal_milli=16_000,
+                    used_milli=12_000,
+                    available_milli=6000,
+                    max_milli=24_000,
+                ),
+                FlavorVerdict(
+                    pod_set="main",
+                    resource=GPU,
+                    flavor="h100",
+                    reason="NoMatchingFlavor: nodeSelector model=a100",
+                    requested_milli=8000,
+                ),
+            ),
+            preemption="none: 2 candidates are higher or equal priority",
+            remedy="2 more GPUs free in cohort gpu, or ask 6 GPUs",
+        ),
+        ahead=(
+            Ahead(
+                id="aaaaaaaa" * 4,
+                namespace="team-a",
+                name="big",
+                user="anna",
+                priority=500,
+                requests_milli={GPU: 8000},
+            ),
+            Ahead(
+                id="",
+                namespace="",
+                name="(another namespace)",
+                user="",
+                priority=0,
+                requests_milli={GPU: 1000},
+            ),
+        ),
+        ahead_total=6,
+        estimate=WaitEstimate(low_ms=25 * MINUTE_MS, high_ms=69 * MINUTE_MS + 1, samples=41),
+    )
+
+
+def quota_row(**changes: object) -> QuotaRow:
+    known: dict[str, object] = {
+        "cluster_queue": "team-a",
+        "cohort": "site",
+        "flavor": "a100",
+        "resource": GPU,
+        "nominal_milli": 8000,
+        "used_milli": 0,
+        "reserved_milli": 0,
+        "borrowed_milli": 0,
+        "lent_milli": 0,
+        "available_milli": 0,
+        "max_milli": 16_000,
+    }
+    return QuotaRow(**{**known, **changes})  # type: ignore[arg-type]
+
+
+def queue_row(name: str, *, active: bool = True) -> QueueRow:
+    return QueueRow(
+        name=name,
+        cohort="site",
+        strategy="BestEffortFIFO",
+        active=active,
+        reason="" if active else "FlavorNotFound",
+        pending=3,
+        inadmissible=0,
+        reserving=0,
+        admitted=2,
+        local_queues=(),
+    )
+
+
+def quotas() -> QuotaPage:
+    return QuotaPage(
+        queues=(queue_row("team-a"), queue_row("team-b", active=False)),
+        rows=(
+            quota_row(used_milli=12_000, borrowed_milli=4000),
+            quota_row(resource="cpu", nominal_milli=64_000, used_milli=1000),
+            quota_row(cluster_queue="team-b", used_milli=2000, lent_milli=4000),
+        ),
+    )
+
+
+def nodes() -> NodePage:
+    def device(index: int, holder: str = "", health: str = "healthy") -> DeviceRow:
+        return DeviceRow(index=index, resource=GPU, model="A100", health=health, holder=holder)
+
+    common = {
+        "allocatable_milli": {GPU: 4000, "cpu": 64_000, "memory": 2**38 * 1000},
+        "labels": {"zone": "a"},
+        "last_heartbeat_ms": 0,
+    }
+    first = NodeRow(
+        name="n1",
+        condition=NodeCondition.READY,
+        free_milli={GPU: 1000, "cpu": 60_000, "memory": 2**37 * 1000},
+        devices=(
+            device(0, "team-a/train"),
+            device(1, "team-b/eval"),
+            device(2, health="failed"),
+            device(3, health="held_by_others"),
+        ),
+        workloads=("team-a/train", "team-b/eval"),
+        **common,
+    )
+    second = NodeRow(
+        name="node-2",
+        condition=NodeCondition.CORDONED,
+        free_milli={GPU: 4000, "cpu": 64_000, "memory": 2**38 * 1000},
+        devices=tuple(device(index) for index in range(4)),
+        workloads=(),
+        **common,
+    )
+    return NodePage(nodes=(first, second), largest_gang_of_one_gpu=4)

@@ -1,0 +1,222 @@
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console, RenderableType
+
+from muster.rendering.cost import cost_csv, cost_table
+from muster.rendering.explain import explain
+from muster.rendering.nodes import node_map, node_table
+from muster.rendering.quota import bar, inactive_lines, parts_of, quota_table
+from muster.rendering.words import asks, main_resource
+from muster.rendering.workloads import decision_line, plan_lines, workload_table
+from muster_contracts.jobs import Decision, Seat, Verdict
+from muster_contracts.queries import CostLine, CostReport, Phase, Plan, PlanVerdict
+from muster_domain.conditions import Explanation, Outcome
+
+from .examples import GPU, nodes, quota_row, quotas, row, waiting
+
+ESTIMATE = "estimate 25-70 min (history of 41 admissions)"
+
+
+def shown(renderable: RenderableType) -> list[str]:
+    text = StringIO()
+    Console(file=text, width=200, no_color=True).print(renderable)
+    return [line.rstrip() for line in text.getvalue().splitlines()]
+
+
+def test_a_waiting_job_is_explained_line_by_line() -> None:
+    assert explain(waiting(), 0) == [
+        "PENDING  WaitingForQuota   position 3 in main, 7 in gpus; " + ESTIMATE,
+        "asks     8 x nvidia.com/gpu, cpu 4, priority 500",
+        "flavor a100   quota 16 used 12 free 4; may borrow 2 from cohort -> short by 2",
+        "flavor h100   not tried: nodeSelector model=a100",
+        "ahead    aaaaaaaa (team-a, 8 GPUs, anna), (another namespace) (1 GPUs), 4 more",
+        "preempt  none: 2 candidates are higher or equal priority",
+        "would start if  2 more GPUs free in cohort gpu, or ask 6 GPUs",
+    ]
+
+
+def test_a_job_that_never_fits_is_told_the_most_there_will_be() -> None:
+    detail = waiting()
+    verdict = replace(detail.explanation.flavors[0], requested_milli=32_000)
+    explanation = Explanation(reason="ExceedsMaxQuota", message="", flavors=(verdict,))
+    lines = explain(replace(detail, explanation=explanation), 0)
+    assert lines[2].endswith("-> at most 24 ever, 32 asked")
+
+
+def test_a_running_job_is_explained_by_its_seats() -> None:
+    detail = replace(
+        waiting(),
+        row=row(
+            phase=Phase.RUNNING,
+            reason="",
+            nodes=("n1",),
+            admitted_at_ms=0,
+            pods=2,
+            position_in_cluster_queue=None,
+            position_in_local_queue=None,
+        ),
+        explanation=Explanation(reason="Admitted", message="runs"),
+        estimate=None,
+        flavors={GPU: "a100"},
+        seats=(Seat(rank=0, pod_set="main", node="n1", devices={GPU: (0, 3)}),),
+    )
+    assert explain(detail, 61_000) == [
+        "RUNNING  Admitted   on n1 for 1m",
+        "asks     8 x nvidia.com/gpu, cpu 4 (gang of 2 x 4), priority 500",
+        "flavors  nvidia.com/gpu a100",
+        "seat     main rank 0: n1 nvidia.com/gpu 0,3",
+        "because  runs",
+    ]
+
+
+def test_quota_bars_and_their_numbers() -> None:
+    table = [text.split() for text in shown(quota_table(quotas(), wide=False))]
+    numbers = ["NOMINAL", "USED", "BORROWED", "LENT", "PENDING"]
+    assert table == [
+        ["QUEUE", "COHORT", "FLAVOR", "RESOURCE", *numbers],
+        ["team-a", "site", "a100", GPU, "█" * 21 + "▓" * 10, "8", "12", "4", "0", "3"],
+        ["team-b", "site", "a100", GPU, "█" * 5 + "░" * 10 + "·" * 5, "8", "2", "0", "4", "3"],
+    ]
+    assert inactive_lines(quotas()) == ["team-b is inactive: FlavorNotFound"]
+    wide = shown(quota_table(quotas(), wide=True))
+    assert [line.split()[3] for line in wide[1:]] == [GPU, "cpu", GPU]
+
+
+amounts = st.integers(0, 10**9)
+
+
+@given(nominal=amounts, own=amounts, borrowed=amounts, lent=amounts)
+def test_the_four_numbers_add_up(nominal: int, own: int, borrowed: int, lent: int) -> None:
+    own, lent = min(own, nominal), min(lent, max(0, nominal - own))
+    found = quota_row(
+        nominal_milli=nominal,
+        used_milli=own + borrowed,
+        borrowed_milli=borrowed,
+        lent_milli=lent,
+    )
+    parts = parts_of(found)
+    assert parts.own + parts.borrowed == found.used_milli
+    assert parts.own + parts.lent + parts.free == found.nominal_milli
+    assert len(bar(parts, max(1, nominal + borrowed))) <= 32 + 4
+
+
+def test_the_map_of_cards() -> None:
+    assert shown(node_map(nodes())) == [
+        "n1      a b x ?",
+        "node-2  · · · ·  cordoned",
+        "· free   x failed   ? used outside Muster   a team-a   b team-b",
+        "largest gang of one-GPU pods that fits now: 4",
+    ]
+
+
+def test_the_table_of_nodes() -> None:
+    lines = shown(node_table(nodes(), 5000, wide=True))
+    assert lines[1].split() == [
+        "n1", "ready", "A100", "1/4", "60/64", "128Gi/256Gi", "team-a/train,", "team-b/eval",
+        "5s", "zone=a",
+    ]  # fmt: skip
+
+
+def test_the_list_of_jobs() -> None:
+    lines = shown(workload_table((row(), row(outcome=Outcome.FAILED)), 3_600_000, wide=False))
+    assert lines[0].split() == [
+        "ID", "NAME", "QUEUE", "PRIO", "STATE", "POS", "GPUS", "AGE", "REASON",
+    ]  # fmt: skip
+    assert lines[1].split() == [
+        "01234567", "team-a/train", "main", "500", "Pending", "7", "8", "1h00m", "WaitingForQuota",
+    ]  # fmt: skip
+    assert lines[2].endswith("Failed")
+
+
+def line(key: str, gpu_ms: int, cost: int | None) -> CostLine:
+    return CostLine(key=key, resource_time={GPU: gpu_ms * 1000}, cost_micros=cost)
+
+
+def test_cost_rows_are_hours_and_money_and_end_with_the_sum() -> None:
+    report = CostReport(
+        by="namespace",
+        start_ms=0,
+        end_ms=3_600_000,
+        currency="EUR",
+        lines=(line("team-a", 5_400_000, 3_004_999), line("team-b", 18_000, None)),
+        idle=line("(idle)", 0, 0),
+        total=line("(total)", 5_418_000, 3_004_999),
+    )
+    assert [text.split() for text in shown(cost_table(report))] == [
+        ["NAMESPACE", "GPU-H", "BORROWED", "LOST", "COST"],
+        ["team-a", "1.50", "0.00", "0.00", "3.00", "EUR"],
+        ["team-b", "0.01", "0.00", "0.00", "no", "price"],
+        ["(idle)", "0.00", "0.00", "0.00", "0.00", "EUR"],
+        ["(total)", "1.51", "0.00", "0.00", "3.00", "EUR"],
+    ]
+    assert cost_csv(report).splitlines()[1] == "team-a,1.50,0.00,0.00,3.00,EUR"
+
+
+def test_a_decision_in_one_line() -> None:
+    decision = Decision(
+        id="a" * 32,
+        namespace="team-a",
+        name="train",
+        decision=Verdict.EVICTED,
+        reason="Preempted",
+        message="by a higher priority",
+        queue="main",
+        cluster_queue="gpus",
+        partition="p00",
+        attempt=1,
+        at_ms=3_723_000,
+        preemptor="b" * 32,
+        assignments=(
+            Seat(rank=0, pod_set="m", node="n1"),
+            Seat(rank=1, pod_set="m", node="n1"),
+            Seat(rank=2, pod_set="m", node="n2"),
+        ),
+    )
+    assert decision_line(decision) == (
+        "01:02:03Z  team-a/train  evicted  Preempted  on n1, n2  by bbbbbbbb  by a higher priority"
+    )
+
+
+def test_a_plan_says_who_would_have_to_go() -> None:
+    plan = Plan(
+        verdict=PlanVerdict.PREEMPT,
+        explanation=Explanation(reason="WaitingForQuota", message="needs 4"),
+        ahead_total=2,
+        victims=waiting().ahead,
+    )
+    assert plan_lines("team-a/x", {GPU: 4000}, "gpus", plan) == [
+        "team-a/x: would start after preemption, 2 ahead",
+        "  asks     4 x nvidia.com/gpu in gpus",
+        "  because  WaitingForQuota: needs 4",
+        "  preempts aaaaaaaa (team-a/big), (another namespace)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("resources", "text"),
+    [
+        ({}, "nothing"),
+        ({"cpu": 500}, "cpu 500m"),
+        ({"memory": 2**30 * 1000, GPU: 1000}, "1 x nvidia.com/gpu, memory 1Gi"),
+        ({"nvidia.com/mig-1g.5gb": 2000}, "2 x nvidia.com/mig-1g.5gb"),
+    ],
+)
+def test_what_is_asked_for(resources: dict[str, int], text: str) -> None:
+    assert asks(resources) == text
+
+
+@pytest.mark.parametrize(
+    ("names", "main"),
+    [
+        ((), ""),
+        (("memory", "cpu"), "cpu"),
+        (("cpu", "amd.com/gpu"), "amd.com/gpu"),
+        ((GPU, "cpu"), GPU),
+    ],
+)
+def test_cards_matter_most(names: tuple[str, ...], main: str) -> None:
+    assert main_resource(names) == main
