@@ -12,15 +12,19 @@ from rich.table import Table
 
 from muster_contracts.subjects import Service
 from muster_domain.errors import MusterError
+from muster_stack.demo.command import demo
 from muster_stack.plan import StackOptions
+from muster_stack.secrets import secrets
 from muster_stack.stack import Stack
 
 _DEFAULT_FOLDER = Path(".muster")
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
     app.command("up")(up)
+    app.command("demo")(demo)
+    app.command("secrets")(secrets)
 
 
 def up(
