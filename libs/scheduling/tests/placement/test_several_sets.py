@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from muster_scheduling.placement.exhaustive import exhaustive_seats
 from muster_scheduling.placement.gang import place
@@ -35,19 +37,59 @@ def test_ranks_follow_the_sets_as_written_not_as_seated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cpus", "need"),
+    ("sizes", "need"),
     [
-        pytest.param([3, 3], (4, 1), id="not by sums"),
-        pytest.param([5, 5], (2, 2), id="not by nodes"),
+        pytest.param((1, 4), (7, 1), id="not by sums"),
+        pytest.param((2, 4), (2, 2), id="not by nodes, smaller second"),
+        pytest.param((4, 3), (1, 2), id="not by nodes, larger second"),
+        pytest.param((1, 2, 4), (2, 2, 2), id="not by nodes, three sets"),
     ],
 )
 def test_the_exhaustive_search_says_when_there_is_nothing(
-    cpus: list[int], need: tuple[int, int]
+    sizes: tuple[int, ...], need: tuple[int, ...]
+) -> None:
+    free = {"cpu": np.array([5, 5], np.int64)}
+    shapes = [(("cpu", size),) for size in sizes]
+    fits = [free["cpu"] // size for size in sizes]
+    assert exhaustive_seats(free, fits, shapes, need) is None
+
+
+@given(
+    cpus=st.lists(st.integers(0, 9), min_size=1, max_size=6),
+    sizes=st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    need=st.tuples(st.integers(0, 8), st.integers(0, 8)),
+    unusable=st.integers(0, 5),
+)
+def test_two_sets_get_an_exact_answer(
+    cpus: list[int], sizes: tuple[int, int], need: tuple[int, int], unusable: int
 ) -> None:
     free = {"cpu": np.array(cpus, np.int64)}
-    shapes = ((("cpu", 1),), (("cpu", 4),)) if cpus[0] < 5 else ((("cpu", 2),), (("cpu", 4),))
-    fits = [free["cpu"] // shape[0][1] for shape in shapes]
-    assert exhaustive_seats(free, fits, shapes, need) is None
+    shapes = [(("cpu", size),) for size in sizes]
+    fits = [free["cpu"] // size for size in sizes]
+    fits[0][unusable % len(cpus)] = 0
+    reachable = {(0, 0)}
+    for row, cpu in enumerate(cpus):
+        reachable = {
+            (min(need[0], a + i), min(need[1], b + (cpu - i * sizes[0]) // sizes[1]))
+            for a, b in reachable
+            for i in range(int(fits[0][row]) + 1)
+        }
+    seats = exhaustive_seats(free, fits, shapes, need)
+    assert (seats is not None) == (need in reachable)
+    if seats is not None:
+        assert tuple(seated.members for seated in seats) == need
+        used = np.zeros(len(cpus), np.int64)
+        for seated, of_set, size in zip(seats, fits, sizes, strict=True):
+            assert (seated.counts <= of_set[seated.rows]).all()
+            used[seated.rows] += seated.counts * size
+        assert (used <= free["cpu"]).all()
+
+
+def test_a_table_that_would_be_too_large_is_not_filled() -> None:
+    free = {"cpu": np.full(300, 1000, np.int64)}
+    fits = [free["cpu"] // 2, free["cpu"] // 3]
+    shapes = ((("cpu", 2),), (("cpu", 3),))
+    assert exhaustive_seats(free, fits, shapes, (70_000, 50_000)) is None
 
 
 def test_the_exhaustive_search_gives_up_in_the_end() -> None:

@@ -1,8 +1,8 @@
 """Pod sets that compete for nodes, seated by trying every useful split of every node.
 
-Goes through the nodes once and keeps, after each, the counts of pods still without a seat that
-nothing better dominates. Exact within `_STEPS_MAX`, which gangs of two sets seldom reach; past
-that it gives up.
+Two sets get an exact answer from a table. More go through the nodes once and keep, after each, the
+counts of pods still without a seat that nothing better dominates: exact within `_STEPS_MAX`, past
+which the search gives up.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,11 +11,12 @@ import numpy as np
 
 from muster_scheduling.placement.columns import Shape, Vector
 from muster_scheduling.placement.seating import Seats
+from muster_scheduling.placement.two_sets import seats_for_two
 
 Counts = tuple[int, ...]
 """Pods by set."""
 
-_STEPS_MAX = 50_000
+_STEPS_MAX = 20_000
 """Steps of the search, about a microsecond each, before it gives up."""
 
 
@@ -39,7 +40,12 @@ def exhaustive_seats(
     for resource, quantity in asked.items():
         if sum(np.maximum(free[resource][rows], 0).tolist()) < quantity:
             return None
-    search = _Search({resource: free[resource] for resource in asked}, fits, shapes, need)
+    contested = {resource: free[resource] for resource in asked}
+    if len(need) == 2:  # noqa: PLR2004 - the table has two axes
+        return seats_for_two(
+            contested, (fits[0], fits[1]), (shapes[0], shapes[1]), (need[0], need[1])
+        )
+    search = _Search(contested, fits, shapes, need)
     try:
         found = search.run(rows.tolist())
     except _OutOfSteps:
