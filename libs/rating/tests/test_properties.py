@@ -150,6 +150,7 @@ def test_no_cell_is_negative_but_the_overallocated(
     for row in cost_table(books, book, window, by).rows:
         if row.kind is RowKind.OVERALLOCATED:
             assert all(quantity < 0 for quantity in row.held.values())
+            assert row.lost_cost_micros == 0
             continue
         assert (row.cost_micros or 0) >= 0
         assert 0 <= row.lost_cost_micros <= (row.cost_micros or 0)

@@ -65,7 +65,7 @@ class Row:
     @property
     def lost_cost_micros(self) -> int:
         """The part of the cost that went into preempted attempts, never above it."""
-        return min(nearest(self.lost_cost), self.cost_micros or 0)
+        return min(nearest(self.lost_cost), self.cost_micros or 0) if self.lost else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,5 @@
+"""`python -m muster_accounting`."""
+
+from muster_accounting.app import main
+
+main()

@@ -1,0 +1,130 @@
+"""What accounting answers: cost reports and the price list."""
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+
+from muster_contracts.queries import (
+    CostLine,
+    CostLineKind,
+    CostQuestion,
+    CostReport,
+    PriceList,
+    PriceRow,
+)
+from muster_domain.money import format_decimal
+from muster_rating.attempts import Owner
+from muster_rating.prices import ALWAYS_MS, PriceBook
+from muster_rating.report import Books, Row, RowKind, Table, cost_table
+from muster_rating.windows import Window, asked_window
+
+TOTAL = "__total__"
+IDLE = "__idle__"
+HOURLY_PLACES = 12
+
+
+def cost_report(
+    question: CostQuestion, books: Books, prices: PriceBook, through_ms: int
+) -> CostReport:
+    """The report that was asked for, counted up to `through_ms`. Raises `InvalidValue`."""
+    asked = asked_window(question.start_ms, question.end_ms)
+    window = Window(asked.start_ms, max(asked.start_ms, min(asked.end_ms, through_ms)))
+    table = cost_table(books, prices, window, question.by, _only(question.namespaces))
+    rows = [row for row in table.rows if row.kind is not RowKind.IDLE]
+    idle = table.of_kind(RowKind.IDLE) or Row(key=IDLE, kind=RowKind.IDLE, cost_micros=0)
+    return CostReport(
+        by=question.by,
+        start_ms=asked.start_ms,
+        end_ms=asked.end_ms,
+        currency=table.currency,
+        lines=tuple(_line(row) for row in rows),
+        idle=_line(idle),
+        total=_total(table),
+        complete_through_ms=window.end_ms,
+        provisional=table.has_open or window.end_ms < asked.end_ms,
+        unpriced=tuple(f"{flavor}/{resource}" for flavor, resource in table.unpriced),
+    )
+
+
+def _only(namespaces: tuple[str, ...]) -> Callable[[Owner], bool] | None:
+    if not namespaces:
+        return None
+    wanted = frozenset(namespaces)
+    return lambda owner: owner.namespace in wanted
+
+
+def _line(row: Row) -> CostLine:
+    return CostLine(
+        key=row.key,
+        kind=CostLineKind(row.kind),
+        resource_time=_sorted(row.held),
+        cost_micros=row.cost_micros,
+        borrowed_time=_sorted(row.borrowed),
+        lost_time=_sorted(row.lost),
+        waiting_time=_sorted(row.waiting),
+        lent_time=_sorted(row.lent),
+        unpriced_time=_sorted(row.unpriced),
+        lost_cost_micros=row.lost_cost_micros,
+    )
+
+
+def _total(table: Table) -> CostLine:
+    summed = Row(key=TOTAL, kind=RowKind.USAGE)
+    lost_cost_micros = 0
+    for row in table.rows:
+        for into, part in (
+            (summed.held, row.held),
+            (summed.borrowed, row.borrowed),
+            (summed.lost, row.lost),
+            (summed.waiting, row.waiting),
+            (summed.lent, row.lent),
+            (summed.unpriced, row.unpriced),
+        ):
+            for resource, quantity in part.items():
+                into[resource] = into.get(resource, 0) + quantity
+        lost_cost_micros += row.lost_cost_micros
+    nothing_priced = bool(table.rows) and all(row.cost_micros is None for row in table.rows)
+    return CostLine(
+        key=TOTAL,
+        kind=CostLineKind.TOTAL,
+        resource_time=_sorted(summed.held),
+        cost_micros=None if nothing_priced else table.total_micros,
+        borrowed_time=_sorted(summed.borrowed),
+        lost_time=_sorted(summed.lost),
+        waiting_time=_sorted(summed.waiting),
+        lent_time=_sorted(summed.lent),
+        unpriced_time=_sorted(summed.unpriced),
+        lost_cost_micros=lost_cost_micros,
+    )
+
+
+def _sorted(quantities: Mapping[str, int]) -> dict[str, int]:
+    return {resource: quantities[resource] for resource in sorted(quantities)}
+
+
+def price_list(prices: PriceBook) -> PriceList:
+    """Every price as it is applied and as it was written."""
+    rows = sorted(
+        prices.prices, key=lambda price: (price.flavor, price.resource, price.effective_from_ms)
+    )
+    return PriceList(
+        currency=prices.currency,
+        rows=tuple(
+            PriceRow(
+                flavor=price.flavor,
+                resource=price.resource,
+                hourly=_exact(price.hourly),
+                per=price.per,
+                currency=prices.currency,
+                written=price.written,
+                effective_from_ms=None
+                if price.effective_from_ms == ALWAYS_MS
+                else price.effective_from_ms,
+            )
+            for price in rows
+        ),
+    )
+
+
+def _exact(amount: Fraction) -> str:
+    text = format_decimal(amount, HOURLY_PLACES)
+    return text.rstrip("0").rstrip(".") if "." in text else text

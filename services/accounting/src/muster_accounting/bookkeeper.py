@@ -1,0 +1,157 @@
+"""Keeping the books: messages in, rows and reports out; the bus is somebody else's.
+
+One bookkeeper is one tenure of the lease: it writes under its epoch, and keeps beside the rows a
+view of what stands now.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import structlog
+
+from muster_accounting.answers import cost_report
+from muster_accounting.declarations import Declarations
+from muster_accounting.facts import Fact, read_fact
+from muster_accounting.store import ObjectVersion, Progress, UsageStore
+from muster_accounting.view import View
+from muster_contracts import envelope
+from muster_contracts.queries import CostQuestion, CostReport
+from muster_contracts.streams import EVENTS
+from muster_domain.errors import InvalidValue
+from muster_rating.attempts import Attempt
+from muster_rating.capacity import with_node_flavors
+from muster_rating.prices import PriceBook
+from muster_rating.report import Books
+from muster_rating.windows import asked_window
+from muster_runtime.bus import DeadLetter
+
+if TYPE_CHECKING:
+    from muster_accounting.metrics import AccountingMetrics
+    from muster_runtime.reader import Received
+
+_log = structlog.get_logger()
+
+
+@dataclass(slots=True, kw_only=True)
+class Bookkeeper:
+    """Writes the books under one epoch."""
+
+    store: UsageStore
+    prices: PriceBook
+    metrics: "AccountingMetrics"
+    epoch: int
+    progress: Progress
+    view: View
+    facts_until_ms: int
+
+    @classmethod
+    async def claim(
+        cls,
+        store: UsageStore,
+        prices: PriceBook,
+        metrics: "AccountingMetrics",
+        epoch: int,
+        objects_there: int,
+    ) -> "Bookkeeper":
+        """Take over the books. `objects_there` is the last declared object at this moment.
+
+        Raises `Fenced`, `Transient`.
+        """
+        progress = await store.claim(epoch, objects_there)
+        priced = [(price.flavor, price.resource) for price in prices.prices]
+        declarations = Declarations(progress.objects_at_birth, priced)
+        declarations.add(await store.object_versions())
+        view = View(declarations, await store.open_attempts(), await store.node_facts())
+        return cls(
+            store=store,
+            prices=prices,
+            metrics=metrics,
+            epoch=epoch,
+            progress=progress,
+            view=view,
+            facts_until_ms=progress.facts_until_ms,
+        )
+
+    async def take_facts(self, facts: Sequence[Fact], sequence: int) -> None:
+        """Apply the facts of the log up to a sequence; again, they change nothing.
+
+        Raises `Fenced`, `Transient`.
+        """
+        attempts = [fact for fact in facts if isinstance(fact, Attempt)]
+        nodes = [fact for fact in facts if not isinstance(fact, Attempt)]
+        until_ms = max([self.facts_until_ms, *(newest_ms(fact) for fact in facts)])
+        now = await self.store.apply_facts(self.epoch, sequence, until_ms, attempts, nodes)
+        self.view.take_attempts(now)
+        self.view.take_node_facts(nodes)
+        self.facts_until_ms = until_ms
+        self.metrics.facts.labels("attempt").inc(len(attempts))
+        self.metrics.facts.labels("node").inc(len(nodes))
+        backwards = [attempt for attempt in now if attempt.closing and attempt.runs_backwards]
+        self.metrics.clamped.inc(len(backwards))
+
+    async def take_objects(self, batch: "list[Received]") -> None:
+        """Keep versions of declared objects. Raises `Fenced`, `Transient`."""
+        versions = [object_version(received) for received in batch]
+        await self.store.apply_objects(self.epoch, batch[-1].sequence, versions)
+        self.view.take_objects(versions)
+        self.metrics.facts.labels("object").inc(len(versions))
+
+    async def report(self, question: CostQuestion, through_ms: int) -> CostReport:
+        """The cost report, counted up to `through_ms`. Raises `InvalidValue`, `Transient`."""
+        window = asked_window(question.start_ms, question.end_ms)
+        with self.metrics.report_seconds.time():
+            attempts = await self.store.attempts_in(window)
+            spans = tuple(self.view.spans)
+            catalogs = tuple(self.view.declarations.catalogs)
+
+            def compute() -> CostReport:
+                books = Books(
+                    attempts=tuple(with_node_flavors(attempts, spans)),
+                    capacity=spans,
+                    catalogs=catalogs,
+                )
+                return cost_report(question, books, self.prices, through_ms)
+
+            return await asyncio.to_thread(compute)
+
+
+def read_facts(batch: "list[Received]") -> tuple[list[Fact], list[DeadLetter]]:
+    """The facts of messages of the log, and the messages that cannot be digested."""
+    facts: list[Fact] = []
+    letters: list[DeadLetter] = []
+    for received in batch:
+        try:
+            fact = read_fact(received)
+        except Exception as error:  # noqa: BLE001 - reading is pure: again would end the same
+            reason = str(error) if isinstance(error, InvalidValue) else f"defect: {error!r}"
+            _log.error("dead letter", sequence=received.sequence, reason=reason)
+            letters.append(DeadLetter(received=received, stream=EVENTS.name, reason=reason))
+            continue
+        if fact is not None:
+            facts.append(fact)
+    return facts, letters
+
+
+def newest_ms(fact: Fact) -> int:
+    """The latest time that a fact names."""
+    if not isinstance(fact, Attempt):
+        return fact.at_ms
+    parts = (fact.opening, fact.seating, fact.eviction, fact.closing)
+    return max(part.at_ms for part in parts if part is not None)
+
+
+def object_version(received: "Received") -> ObjectVersion:
+    """A version of a declared object, at the owner's time if it says one."""
+    try:
+        at_ms = envelope.from_headers(received.headers).time_ms
+    except InvalidValue:
+        at_ms = 0
+    return ObjectVersion(
+        sequence=received.sequence,
+        at_ms=at_ms or received.published_ms,
+        subject=received.subject,
+        type=received.headers.get("ce-type", ""),
+        body=received.body,
+    )

@@ -1,0 +1,226 @@
+"""From messages of the log to what accounting keeps.
+
+| fact of the log                             | becomes                                   |
+|---------------------------------------------|-------------------------------------------|
+| quota_reserved                              | the opening of an attempt                 |
+| workload_admitted                           | its opening and its seating               |
+| workload_evicted                            | its eviction                              |
+| workload_queued, workload_requeued          | its closing, if it had an attempt         |
+| workload_finished                           | its closing with the outcome              |
+| node_registered, node_condition_changed     | a node's report, a node's turn            |
+
+Times are the owners' own: those in the states, and the envelope's where a state has none.
+"""
+
+from dataclasses import dataclass
+
+from muster_contracts import codec, envelope, events, subjects
+from muster_contracts.subjects import Service
+from muster_domain.errors import InvalidValue
+from muster_domain.money import split
+from muster_domain.nodes import Node, PodAssignment
+from muster_domain.quantity import scale
+from muster_domain.states import Admission, Admitted, PodSetAdmission, Reserved
+from muster_domain.workload import LocalQueueRef, PodSet, Workload
+from muster_rating.attempts import (
+    Attempt,
+    Charge,
+    Closing,
+    Eviction,
+    Opening,
+    Owner,
+    Seat,
+    Seating,
+    sum_charges,
+)
+from muster_rating.capacity import NodeFact, NodeReport, NodeTurn
+from muster_runtime.reader import Received
+from muster_scheduling.snapshot.volcano import VOLCANO_FLAVOR
+
+TEAM_LABEL = "muster.dev/team"
+"""The workload's label that names its team; without it the team is the namespace."""
+
+_OF_ADMISSION = (
+    "quota_reserved",
+    "workload_admitted",
+    "workload_evicted",
+    "workload_queued",
+    "workload_requeued",
+    "workload_finished",
+)
+
+INPUTS: tuple[str, ...] = (
+    *(subjects.facts_of(Service.ADMISSION, name) for name in _OF_ADMISSION),
+    subjects.facts_of(Service.AGENT, "node_registered"),
+    subjects.facts_of(Service.PLACEMENT, "node_condition_changed"),
+)
+"""The subjects of the log that accounting reads."""
+
+Fact = Attempt | NodeFact
+
+
+def read_fact(received: Received) -> Fact | None:
+    """What a message tells; None where it tells nothing about usage. Raises `InvalidValue`."""
+    said = envelope.from_headers(received.headers)
+    at_ms = said.time_ms or received.published_ms
+    fact = codec.decode_event(subjects.event_name(received.subject), received.body)
+    match fact:
+        case events.NodeRegistered(node=node):
+            return _report(node, at_ms, said.id)
+        case events.NodeConditionChanged(node=name, condition=condition, at_ms=since_ms):
+            return NodeTurn(node=name, at_ms=since_ms, id=said.id, condition=condition)
+        case _:
+            return _read_workload_fact(fact, at_ms)
+
+
+def _read_workload_fact(fact: events.Event, at_ms: int) -> Attempt | None:
+    told: Attempt | None = None
+    match fact:
+        case events.QuotaReserved(workload=workload, version=version, state=state):
+            opening = _opening(workload, state, version)
+            told = Attempt(workload_id=workload.id, number=state.attempt, opening=opening)
+        case events.WorkloadAdmitted(workload=workload, version=version, state=state):
+            told = Attempt(
+                workload_id=workload.id,
+                number=state.attempt,
+                opening=_opening(workload, state, version),
+                seating=_seating(workload, state, version),
+            )
+        case events.WorkloadEvicted():
+            told = _evicted(fact)
+        case events.WorkloadFinished(workload_id=workload_id, version=version, state=state):
+            ended_ms, outcome = state.finished_at_ms, str(state.outcome)
+            told = _closed(workload_id, state.attempt, ended_ms, version, outcome)
+        case events.WorkloadQueued(workload=workload, version=version, state=state):
+            told = _closed(workload.id, state.attempt, at_ms, version)
+        case events.WorkloadRequeued(workload_id=workload_id, version=version, state=state):
+            told = _closed(workload_id, state.attempt, at_ms, version)
+        case _:
+            pass
+    return told
+
+
+def _report(node: Node, at_ms: int, identity: str) -> NodeReport:
+    return NodeReport(
+        node=node.name,
+        at_ms=at_ms,
+        id=identity,
+        allocatable=node.allocatable,
+        labels=node.labels,
+        devices=frozenset(device.resource for device in node.devices),
+    )
+
+
+def _closed(
+    workload_id: str, number: int, at_ms: int, version: int, outcome: str = ""
+) -> Attempt | None:
+    if number == 0:
+        return None
+    closing = Closing(at_ms=at_ms, version=version, outcome=outcome)
+    return Attempt(workload_id=workload_id, number=number, closing=closing)
+
+
+def _evicted(fact: events.WorkloadEvicted) -> Attempt:
+    state = fact.state
+    eviction = Eviction(
+        at_ms=state.since_ms,
+        version=fact.version,
+        reason=str(state.reason),
+        preemption_reason=str(state.preemption_reason or ""),
+        preemptor=state.preemptor,
+    )
+    return Attempt(workload_id=fact.workload_id, number=state.attempt, eviction=eviction)
+
+
+def _opening(workload: Workload, state: Reserved | Admitted, version: int) -> Opening:
+    return Opening(
+        at_ms=state.reserved_at_ms,
+        version=version,
+        owner=_owner(workload, state.admission),
+        charges=_reserved(state.admission),
+    )
+
+
+def _owner(workload: Workload, admission: Admission) -> Owner:
+    return Owner(
+        namespace=workload.namespace,
+        workload=workload.name,
+        cluster_queue=admission.cluster_queue,
+        local_queue=workload.queue.name if isinstance(workload.queue, LocalQueueRef) else "",
+        team=workload.labels.get(TEAM_LABEL) or workload.namespace,
+        user=workload.user,
+        kind=workload.owner.kind,
+        priority=workload.priority,
+        priority_class=workload.priority_class,
+        labels=workload.labels,
+    )
+
+
+def _reserved(admission: Admission) -> tuple[Charge, ...]:
+    try:
+        usage = admission.usage
+    except KeyError as error:
+        raise InvalidValue(f"no flavor for {error}", field="state.admission") from error
+    return tuple(
+        Charge(flavor=flavor, resource=resource, quantity_milli=usage[flavor, resource])
+        for flavor, resource in sorted(usage)
+        if usage[flavor, resource]
+    )
+
+
+def _seating(workload: Workload, state: Admitted, version: int) -> Seating:
+    asked = {pod_set.name: pod_set for pod_set in workload.pod_sets}
+    on_nodes: dict[str, _OnNode] = {}
+    for granted in state.admission.pod_sets:
+        pods = [pod for pod in state.placement.pods if pod.pod_set == granted.name]
+        _seat(on_nodes, granted, asked.get(granted.name), pods)
+    seats = tuple(
+        Seat(
+            node=node,
+            pods=on_nodes[node].pods,
+            devices=on_nodes[node].devices,
+            charges=sum_charges(on_nodes[node].charges),
+        )
+        for node in sorted(on_nodes)
+    )
+    return Seating(at_ms=state.admitted_at_ms, version=version, seats=seats)
+
+
+@dataclass(slots=True)
+class _OnNode:
+    charges: list[Charge]
+    pods: int = 0
+    devices: int = 0
+
+
+def _seat(
+    on_nodes: dict[str, _OnNode],
+    granted: PodSetAdmission,
+    asked: PodSet | None,
+    pods: list[PodAssignment],
+) -> None:
+    """Share what a pod set was granted among the nodes of its pods, which are all alike.
+
+    Resources that it asked for and that no quota covers count in the flavor of the node, and so
+    does what is charged to a Volcano queue, whose flavor is no hardware.
+    """
+    counts: dict[str, int] = {}
+    for pod in pods:
+        counts[pod.node] = counts.get(pod.node, 0) + 1
+        entry = on_nodes.setdefault(pod.node, _OnNode([]))
+        entry.pods += 1
+        entry.devices += sum(len(indices) for indices in pod.devices.values())
+    requests = scale(asked.requests, len(pods)) if asked is not None else {}
+    total = {**requests, **granted.usage}
+    nodes = sorted(counts)
+    for resource in sorted(total):
+        flavor = granted.flavors.get(resource, "")
+        parts = split(total[resource], [counts[node] for node in nodes])
+        for node, quantity in zip(nodes, parts, strict=True):
+            if quantity:
+                charge = Charge(
+                    flavor="" if flavor == VOLCANO_FLAVOR else flavor,
+                    resource=resource,
+                    quantity_milli=quantity,
+                )
+                on_nodes[node].charges.append(charge)

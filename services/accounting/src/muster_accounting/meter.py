@@ -1,0 +1,145 @@
+"""Metering: follow the log and the declared objects, and answer questions about cost.
+
+Whoever holds the lease reads on from the watermark that is stored with the rows. Whatever goes
+wrong, the books are claimed again and their view is built anew from the rows.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from muster_accounting.answers import price_list
+from muster_accounting.bookkeeper import Bookkeeper, read_facts
+from muster_accounting.declarations import KINDS
+from muster_accounting.facts import INPUTS
+from muster_accounting.metrics import AccountingMetrics
+from muster_accounting.store import SHARD, UsageStore
+from muster_contracts import codec, subjects
+from muster_contracts.queries import CostQuestion, Query
+from muster_contracts.streams import EVENTS, OBJECTS
+from muster_contracts.subjects import Service
+from muster_domain.errors import Transient
+from muster_rating.prices import PriceBook
+from muster_runtime.bus import Bus
+from muster_runtime.telemetry import Metrics
+
+if TYPE_CHECKING:
+    from muster_runtime.reader import Reader
+
+BATCH_MAX = 512
+IDLE_WAIT_S = 1.0
+RESTART_WAIT_S = 0.2
+REPORTS_AT_ONCE = 2
+BEAT_MAX_AGE_MS = 20_000
+
+_log = structlog.get_logger()
+
+
+@dataclass(slots=True, kw_only=True)
+class Meter:
+    """Owns the one shard of accounting while its lease lasts."""
+
+    bus: Bus
+    store: UsageStore
+    prices: PriceBook
+    metrics: AccountingMetrics
+    chassis_metrics: Metrics
+    clock: Callable[[], int]
+    lag_max: int
+    _keeper: Bookkeeper | None = None
+    _pending: int = 0
+    _beat_ms: int = 0
+    _reporting: asyncio.Semaphore = field(
+        default_factory=lambda: asyncio.Semaphore(REPORTS_AT_ONCE)
+    )
+
+    def trouble(self) -> str:
+        """Why this replica is not ready; one that stands by is."""
+        if self._keeper is None:
+            return ""
+        if self.clock() - self._beat_ms > BEAT_MAX_AGE_MS:
+            return f"nothing was read for {BEAT_MAX_AGE_MS // 1000} s"
+        if self._pending > self.lag_max:
+            return f"{self._pending} facts are not read yet"
+        return ""
+
+    def measure(self) -> None:
+        """Put the present state into the metrics."""
+        keeper = self._keeper
+        self.metrics.refresh(keeper.view if keeper else None, self.prices, self.clock())
+        if keeper is not None:
+            self.metrics.facts_until.set(keeper.facts_until_ms // 1000)
+            self.chassis_metrics.log_pending.labels(SHARD).set(self._pending)
+
+    async def own(self, _shard: str, epoch: int) -> None:
+        """Meter until cancelled or fenced. Raises `Fenced`."""
+        try:
+            while True:
+                try:
+                    await self._serve(epoch)
+                except* Transient as group:
+                    _log.warning("metering restarts", error=str(group.exceptions[0]))
+                await asyncio.sleep(RESTART_WAIT_S)
+        finally:
+            self._keeper = None
+
+    async def _serve(self, epoch: int) -> None:
+        objects_there = await self.bus.last_sequence(OBJECTS.name)
+        keeper = await Bookkeeper.claim(self.store, self.prices, self.metrics, epoch, objects_there)
+        kinds = tuple(subjects.declared_objects_of(kind) for kind in KINDS)
+        facts = self.bus.read(EVENTS.name, INPUTS, after=keeper.progress.events_sequence)
+        objects = self.bus.read(OBJECTS.name, kinds, after=keeper.progress.objects_sequence)
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(facts.close)
+            stack.push_async_callback(objects.close)
+            self._keeper, self._beat_ms = keeper, self.clock()
+            await self._answer(stack)
+            group = await stack.enter_async_context(asyncio.TaskGroup())
+            group.create_task(self._follow_objects(keeper, objects))
+            group.create_task(self._follow_facts(keeper, facts))
+
+    async def _follow_facts(self, keeper: Bookkeeper, reader: "Reader") -> None:
+        while True:
+            batch = await reader.next_batch(BATCH_MAX, IDLE_WAIT_S)
+            if batch:
+                facts, letters = read_facts(batch)
+                if letters:
+                    self.chassis_metrics.dead_letters.inc(len(letters))
+                    await self.bus.bury(letters)
+                with self.chassis_metrics.commit_seconds.time():
+                    await keeper.take_facts(facts, batch[-1].sequence)
+            self._pending = reader.pending
+            self._beat_ms = self.clock()
+
+    async def _follow_objects(self, keeper: Bookkeeper, reader: "Reader") -> None:
+        while True:
+            batch = await reader.next_batch(BATCH_MAX, IDLE_WAIT_S)
+            if batch:
+                await keeper.take_objects(batch)
+
+    async def _answer(self, stack: AsyncExitStack) -> None:
+        answers: dict[Query, Callable[[dict[str, Any]], Awaitable[bytes]]] = {
+            Query.COST: self._answer_cost,
+            Query.PRICES: self._answer_prices,
+        }
+        for name, answer in answers.items():
+            subject = subjects.query(Service.ACCOUNTING, name)
+            stack.push_async_callback(await self.bus.answer(subject, answer))
+
+    async def _answer_cost(self, question: dict[str, Any]) -> bytes:
+        asked = codec.decode(CostQuestion, json.dumps(question).encode())
+        keeper = self._keeper
+        if keeper is None:
+            raise Transient("this replica stands by")
+        now_ms = self.clock()
+        through_ms = min(now_ms, keeper.facts_until_ms) if self._pending else now_ms
+        async with self._reporting:
+            return codec.encode(await keeper.report(asked, through_ms))
+
+    async def _answer_prices(self, _question: dict[str, Any]) -> bytes:
+        return codec.encode(price_list(self.prices))

@@ -1,0 +1,195 @@
+"""Attempts and node facts to rows and back."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from muster_domain.nodes import NodeCondition
+from muster_rating.attempts import Attempt, Charge, Closing, Eviction, Opening, Owner, Seat, Seating
+from muster_rating.capacity import NodeFact, NodeReport, NodeTurn
+
+Row = Mapping[Any, Any]
+"""Values by column name."""
+
+
+def attempt_row(attempt: Attempt) -> dict[str, object]:
+    """All columns of an attempt."""
+    return {
+        "workload_id": attempt.workload_id,
+        "number": attempt.number,
+        **_opening_columns(attempt.opening),
+        **_seating_columns(attempt.seating),
+        **_eviction_columns(attempt.eviction),
+        **_closing_columns(attempt.closing),
+    }
+
+
+def _opening_columns(opening: Opening | None) -> dict[str, object]:
+    owner = opening.owner if opening is not None else None
+    return {
+        "opened_ms": opening.at_ms if opening else None,
+        "opened_version": opening.version if opening else None,
+        "namespace": owner.namespace if owner else None,
+        "workload": owner.workload if owner else None,
+        "cluster_queue": owner.cluster_queue if owner else None,
+        "local_queue": owner.local_queue if owner else None,
+        "team": owner.team if owner else None,
+        "user_name": owner.user if owner else None,
+        "kind": owner.kind if owner else None,
+        "priority": owner.priority if owner else None,
+        "priority_class": owner.priority_class if owner else None,
+        "labels": json.dumps(dict(owner.labels), sort_keys=True) if owner else None,
+        "charges": _charges_text(opening.charges) if opening else None,
+    }
+
+
+def _seating_columns(seating: Seating | None) -> dict[str, object]:
+    seats = seating.seats if seating else ()
+    return {
+        "seated_ms": seating.at_ms if seating else None,
+        "seated_version": seating.version if seating else None,
+        "seats": _seats_text(seats) if seating else None,
+        "nodes": len(seats) if seating else None,
+        "devices": sum(seat.devices for seat in seats) if seating else None,
+    }
+
+
+def _eviction_columns(eviction: Eviction | None) -> dict[str, object]:
+    return {
+        "evicted_ms": eviction.at_ms if eviction else None,
+        "evicted_version": eviction.version if eviction else None,
+        "evicted_reason": eviction.reason if eviction else None,
+        "preemption_reason": eviction.preemption_reason if eviction else None,
+        "preemptor": eviction.preemptor if eviction else None,
+    }
+
+
+def _closing_columns(closing: Closing | None) -> dict[str, object]:
+    return {
+        "closed_ms": closing.at_ms if closing else None,
+        "closed_version": closing.version if closing else None,
+        "outcome": closing.outcome if closing else None,
+    }
+
+
+def attempt_of(row: Row) -> Attempt:
+    """The attempt of a row."""
+    return Attempt(
+        workload_id=row["workload_id"],
+        number=row["number"],
+        opening=_opening_of(row) if row["opened_ms"] is not None else None,
+        seating=Seating(
+            at_ms=row["seated_ms"],
+            version=row["seated_version"],
+            seats=_seats_of(row["seats"]),
+        )
+        if row["seated_ms"] is not None
+        else None,
+        eviction=Eviction(
+            at_ms=row["evicted_ms"],
+            version=row["evicted_version"],
+            reason=row["evicted_reason"],
+            preemption_reason=row["preemption_reason"],
+            preemptor=row["preemptor"],
+        )
+        if row["evicted_ms"] is not None
+        else None,
+        closing=Closing(
+            at_ms=row["closed_ms"], version=row["closed_version"], outcome=row["outcome"]
+        )
+        if row["closed_ms"] is not None
+        else None,
+    )
+
+
+def _opening_of(row: Row) -> Opening:
+    owner = Owner(
+        namespace=row["namespace"],
+        workload=row["workload"],
+        cluster_queue=row["cluster_queue"],
+        local_queue=row["local_queue"],
+        team=row["team"],
+        user=row["user_name"],
+        kind=row["kind"],
+        priority=row["priority"],
+        priority_class=row["priority_class"],
+        labels=json.loads(row["labels"]),
+    )
+    return Opening(
+        at_ms=row["opened_ms"],
+        version=row["opened_version"],
+        owner=owner,
+        charges=_charges_of(json.loads(row["charges"])),
+    )
+
+
+def node_fact_row(fact: NodeFact) -> dict[str, object]:
+    """All columns of a node fact."""
+    row: dict[str, object] = {
+        "id": fact.id,
+        "node": fact.node,
+        "at_ms": fact.at_ms,
+        "condition": None,
+        "report": None,
+    }
+    match fact:
+        case NodeTurn(condition=condition):
+            row["condition"] = str(condition)
+        case NodeReport():
+            row["report"] = json.dumps(
+                {
+                    "allocatable": dict(fact.allocatable),
+                    "labels": dict(fact.labels),
+                    "devices": sorted(fact.devices),
+                },
+                sort_keys=True,
+            )
+    return row
+
+
+def node_fact_of(row: Row) -> NodeFact:
+    """The node fact of a row."""
+    if row["condition"] is not None:
+        return NodeTurn(
+            node=row["node"],
+            at_ms=row["at_ms"],
+            id=row["id"],
+            condition=NodeCondition(row["condition"]),
+        )
+    report = cast("dict[str, Any]", json.loads(row["report"]))
+    return NodeReport(
+        node=row["node"],
+        at_ms=row["at_ms"],
+        id=row["id"],
+        allocatable=report["allocatable"],
+        labels=report["labels"],
+        devices=frozenset(report["devices"]),
+    )
+
+
+def _charges_text(charges: Iterable[Charge]) -> str:
+    return json.dumps(_charge_lists(charges))
+
+
+def _charge_lists(charges: Iterable[Charge]) -> list[tuple[str, str, int]]:
+    return [(charge.flavor, charge.resource, charge.quantity_milli) for charge in charges]
+
+
+def _charges_of(lists: list[tuple[str, str, int]]) -> tuple[Charge, ...]:
+    return tuple(
+        Charge(flavor=flavor, resource=resource, quantity_milli=quantity)
+        for flavor, resource, quantity in lists
+    )
+
+
+def _seats_text(seats: Iterable[Seat]) -> str:
+    return json.dumps(
+        [(seat.node, seat.pods, seat.devices, _charge_lists(seat.charges)) for seat in seats]
+    )
+
+
+def _seats_of(text: str) -> tuple[Seat, ...]:
+    return tuple(
+        Seat(node=node, pods=pods, devices=devices, charges=_charges_of(charges))
+        for node, pods, devices, charges in json.loads(text)
+    )

@@ -1,0 +1,90 @@
+"""The tables of accounting. Times are milliseconds since 1970, quantities milli-units.
+
+Plain column types and statements only, so the same schema stands in SQLite and in PostgreSQL.
+"""
+
+from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, Table, Text
+
+SCHEMA_VERSION = 1
+
+metadata = MetaData()
+
+schema = Table("muster_schema", metadata, Column("version", Integer, primary_key=True))
+
+progress = Table(
+    "progress",
+    metadata,
+    Column("shard", Text, primary_key=True),
+    Column("epoch", BigInteger, nullable=False),
+    Column("events_sequence", BigInteger, nullable=False),
+    Column("objects_sequence", BigInteger, nullable=False),
+    Column("objects_at_birth", BigInteger, nullable=False),
+    Column("facts_until_ms", BigInteger, nullable=False),
+)
+"""How far each stream is applied; written in the same transaction as what came of it.
+
+`objects_at_birth` is the last declared object that was there before the books began: what was
+declared then holds from the beginning.
+"""
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("workload_id", Text, primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("opened_ms", BigInteger),
+    Column("opened_version", BigInteger),
+    Column("namespace", Text),
+    Column("workload", Text),
+    Column("cluster_queue", Text),
+    Column("local_queue", Text),
+    Column("team", Text),
+    Column("user_name", Text),
+    Column("kind", Text),
+    Column("priority", BigInteger),
+    Column("priority_class", Text),
+    Column("labels", Text),
+    Column("charges", Text),
+    Column("seated_ms", BigInteger),
+    Column("seated_version", BigInteger),
+    Column("seats", Text),
+    Column("nodes", Integer),
+    Column("devices", Integer),
+    Column("evicted_ms", BigInteger),
+    Column("evicted_version", BigInteger),
+    Column("evicted_reason", Text),
+    Column("preemption_reason", Text),
+    Column("preemptor", Text),
+    Column("closed_ms", BigInteger),
+    Column("closed_version", BigInteger),
+    Column("outcome", Text),
+    Index("attempts_by_opening", "opened_ms"),
+    Index("attempts_by_closing", "closed_ms"),
+)
+"""One attempt of one workload: a usage interval and whose it is.
+
+`charges` is JSON `[[flavor, resource, milli], ...]`, and `seats` is
+`[[node, pods, devices, charges], ...]`.
+"""
+
+node_facts = Table(
+    "node_facts",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("node", Text, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("condition", Text),
+    Column("report", Text),
+)
+"""What nodes reported (`report`, JSON) and what placement thought of them (`condition`)."""
+
+objects = Table(
+    "objects",
+    metadata,
+    Column("sequence", BigInteger, primary_key=True),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+"""Every version of every declared object that decides about quota and flavors, as it came."""

@@ -1,0 +1,312 @@
+"""The store of usage, in SQL: what was applied and how far, always in one transaction.
+
+Every change names the epoch of the writer's lease. A writer whose lease has gone to somebody else
+changes nothing.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import Select, bindparam, event, insert, or_, select, tuple_, update
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from muster_accounting import schema
+from muster_accounting.rows import attempt_of, attempt_row, node_fact_of, node_fact_row
+from muster_domain.errors import Conflict, Fenced, Transient
+from muster_rating.attempts import Attempt
+from muster_rating.capacity import NodeFact
+from muster_rating.windows import Window
+
+SHARD = "accounting"
+KEYS_MAX = 200
+"""Keys in one statement; SQLite takes a bounded number of parameters."""
+BUSY_TIMEOUT_MS = 5000
+READERS_MAX = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far each stream is applied, and the time of the newest fact."""
+
+    events_sequence: int = 0
+    objects_sequence: int = 0
+    objects_at_birth: int = 0
+    facts_until_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectVersion:
+    """One version of a declared object as it came over the bus."""
+
+    sequence: int
+    at_ms: int
+    subject: str
+    type: str
+    body: bytes
+
+
+class UsageStore:
+    """Reads and writes the tables. One writer at a time, any number of readers."""
+
+    def __init__(self, url: str) -> None:
+        self._engine = _open(url)
+        self._writing = asyncio.Lock()
+        self._reading = asyncio.Semaphore(READERS_MAX)
+        self._closed = False
+
+    async def prepare(self) -> None:
+        """Create the tables that are missing. Raises `Conflict`, `Transient`."""
+        try:
+            async with self._engine.begin() as connection:
+                await connection.run_sync(schema.metadata.create_all)
+                found = (await connection.execute(select(schema.schema.c.version))).scalar()
+                if found is None:
+                    await connection.execute(
+                        insert(schema.schema).values(version=schema.SCHEMA_VERSION)
+                    )
+                elif found != schema.SCHEMA_VERSION:
+                    raise Conflict(
+                        f"the store has schema {found}, this version needs "
+                        f"{schema.SCHEMA_VERSION}; move it away and it is rebuilt from the log"
+                    )
+        except OperationalError as error:
+            raise Transient(f"the store does not answer: {error}") from error
+
+    async def close(self) -> None:
+        """Wait for what is under way, then let go of all connections."""
+        self._closed = True
+        async with self._writing:
+            for _ in range(READERS_MAX):
+                await self._reading.acquire()
+            await self._engine.dispose()
+            for _ in range(READERS_MAX):
+                self._reading.release()
+
+    async def claim(self, epoch: int, objects_there: int) -> Progress:
+        """Become the writer. `objects_there` is the last declared object at this moment.
+
+        Raises `Fenced` where a later epoch has written, `Transient`.
+        """
+        table = schema.progress
+        async with self._transaction() as connection:
+            row = (await connection.execute(select(table))).mappings().one_or_none()
+            if row is None:
+                await connection.execute(
+                    insert(table).values(
+                        shard=SHARD,
+                        epoch=epoch,
+                        events_sequence=0,
+                        objects_sequence=0,
+                        objects_at_birth=objects_there,
+                        facts_until_ms=0,
+                    )
+                )
+                return Progress(objects_at_birth=objects_there)
+            await _fence(connection, epoch, {})
+            return Progress(
+                events_sequence=row["events_sequence"],
+                objects_sequence=row["objects_sequence"],
+                objects_at_birth=row["objects_at_birth"],
+                facts_until_ms=row["facts_until_ms"],
+            )
+
+    async def apply_facts(
+        self,
+        epoch: int,
+        sequence: int,
+        until_ms: int,
+        attempts: Iterable[Attempt],
+        node_facts: Iterable[NodeFact],
+    ) -> list[Attempt]:
+        """Merge facts and move the watermark to `sequence`; returns the attempts as they are now.
+
+        The same facts again change nothing. Raises `Fenced`, `Transient`.
+        """
+        async with self._transaction() as connection:
+            await _fence(
+                connection, epoch, {"events_sequence": sequence, "facts_until_ms": until_ms}
+            )
+            merged = await _merge_attempts(connection, attempts)
+            await _add_node_facts(connection, node_facts)
+            return merged
+
+    async def apply_objects(
+        self, epoch: int, sequence: int, versions: Sequence[ObjectVersion]
+    ) -> None:
+        """Keep versions of objects and move their watermark. Raises `Fenced`, `Transient`."""
+        async with self._transaction() as connection:
+            await _fence(connection, epoch, {"objects_sequence": sequence})
+            await _add_objects(connection, versions)
+
+    async def attempts_in(self, window: Window) -> list[Attempt]:
+        """Every attempt that may have held something in the window. Raises `Transient`.
+
+        Those that follow an attempt whose end is not known come with it, since they bound it.
+        """
+        table, following = schema.attempts, schema.attempts.alias()
+        inside = select(table).where(
+            table.c.opened_ms < window.end_ms,
+            or_(table.c.closed_ms.is_(None), table.c.closed_ms > window.start_ms),
+        )
+        bounding = (
+            select(following)
+            .join(table, table.c.workload_id == following.c.workload_id)
+            .where(table.c.closed_ms.is_(None), following.c.number > table.c.number)
+        )
+        found = {attempt.key: attempt for attempt in await self._attempts(inside)}
+        for attempt in await self._attempts(bounding):
+            found.setdefault(attempt.key, attempt)
+        return [found[key] for key in sorted(found)]
+
+    async def open_attempts(self) -> list[Attempt]:
+        """Every attempt whose end is not known. Raises `Transient`."""
+        return await self._attempts(
+            select(schema.attempts).where(schema.attempts.c.closed_ms.is_(None))
+        )
+
+    async def all_attempts(self) -> list[Attempt]:
+        """Everything, in order. Raises `Transient`."""
+        table = schema.attempts
+        return await self._attempts(select(table).order_by(table.c.workload_id, table.c.number))
+
+    async def node_facts(self) -> list[NodeFact]:
+        """Everything known of nodes, by node and time. Raises `Transient`."""
+        table = schema.node_facts
+        rows = await self._rows(select(table).order_by(table.c.node, table.c.at_ms, table.c.id))
+        return [node_fact_of(row) for row in rows]
+
+    async def object_versions(self, *, after: int = 0) -> list[ObjectVersion]:
+        """Versions of declared objects after a sequence, in order. Raises `Transient`."""
+        table = schema.objects
+        rows = await self._rows(
+            select(table).where(table.c.sequence > after).order_by(table.c.sequence)
+        )
+        return [ObjectVersion(**row) for row in rows]
+
+    async def _attempts(self, query: Select[Any]) -> list[Attempt]:
+        rows = await self._rows(query)
+        return await asyncio.to_thread(lambda: [attempt_of(row) for row in rows])
+
+    async def _rows(self, query: Select[Any]) -> Sequence[Any]:
+        try:
+            async with self._reading:
+                self._check_open()
+                async with self._engine.connect() as connection:
+                    return (await connection.execute(query)).mappings().all()
+        except OperationalError as error:
+            raise Transient(f"the store does not answer: {error}") from error
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncGenerator[AsyncConnection, None]:
+        try:
+            async with self._writing:
+                self._check_open()
+                async with self._engine.begin() as connection:
+                    yield connection
+        except OperationalError as error:
+            raise Transient(f"the store did not take it: {error}") from error
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Transient("the store is closed")
+
+
+def _open(url: str) -> AsyncEngine:
+    engine = create_async_engine(url)
+    if engine.dialect.name == "sqlite":
+
+        def configure(connection: DBAPIConnection, _record: ConnectionPoolEntry) -> None:
+            cursor = connection.cursor()
+            cursor.execute("PRAGMA journal_mode=WAL")
+            cursor.execute("PRAGMA synchronous=NORMAL")
+            cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+            cursor.close()
+
+        event.listen(engine.sync_engine, "connect", configure)
+    return engine
+
+
+async def _fence(connection: AsyncConnection, epoch: int, changes: dict[str, int]) -> None:
+    table = schema.progress
+    moved = await connection.execute(
+        update(table)
+        .where(table.c.shard == SHARD, table.c.epoch <= epoch)
+        .values(epoch=epoch, **changes)
+    )
+    if moved.rowcount == 0:
+        raise Fenced(f"accounting belongs to a later epoch than {epoch}")
+
+
+async def _merge_attempts(connection: AsyncConnection, facts: Iterable[Attempt]) -> list[Attempt]:
+    told: dict[tuple[str, int], Attempt] = {}
+    for fact in facts:
+        before = told.get(fact.key)
+        told[fact.key] = fact if before is None else before.merge(fact)
+    known = await _known_attempts(connection, sorted(told))
+    merged = {key: known[key].merge(fact) if key in known else fact for key, fact in told.items()}
+    table = schema.attempts
+    added = [attempt_row(merged[key]) for key in sorted(merged) if key not in known]
+    changed = [merged[key] for key in sorted(known) if merged[key] != known[key]]
+    if added:
+        await connection.execute(insert(table), added)
+    if changed:
+        by_key = (
+            table.c.workload_id == bindparam("of_id"),
+            table.c.number == bindparam("of_number"),
+        )
+        rows = [
+            {**attempt_row(attempt), "of_id": attempt.workload_id, "of_number": attempt.number}
+            for attempt in changed
+        ]
+        await connection.execute(update(table).where(*by_key), rows)
+    return [merged[key] for key in sorted(merged)]
+
+
+async def _known_attempts(
+    connection: AsyncConnection, keys: Sequence[tuple[str, int]]
+) -> dict[tuple[str, int], Attempt]:
+    table = schema.attempts
+    found: dict[tuple[str, int], Attempt] = {}
+    for start in range(0, len(keys), KEYS_MAX):
+        some = keys[start : start + KEYS_MAX]
+        query = select(table).where(tuple_(table.c.workload_id, table.c.number).in_(some))
+        for row in (await connection.execute(query)).mappings():
+            attempt = attempt_of(row)
+            found[attempt.key] = attempt
+    return found
+
+
+async def _add_node_facts(connection: AsyncConnection, facts: Iterable[NodeFact]) -> None:
+    table = schema.node_facts
+    told = {fact.id: fact for fact in facts}
+    ids = sorted(told)
+    for start in range(0, len(ids), KEYS_MAX):
+        some = ids[start : start + KEYS_MAX]
+        known = set(
+            (await connection.execute(select(table.c.id).where(table.c.id.in_(some)))).scalars()
+        )
+        rows = [node_fact_row(told[identity]) for identity in some if identity not in known]
+        if rows:
+            await connection.execute(insert(table), rows)
+
+
+async def _add_objects(connection: AsyncConnection, versions: Iterable[ObjectVersion]) -> None:
+    table = schema.objects
+    told = {version.sequence: version for version in versions}
+    sequences = sorted(told)
+    for start in range(0, len(sequences), KEYS_MAX):
+        some = sequences[start : start + KEYS_MAX]
+        known = set(
+            (
+                await connection.execute(select(table.c.sequence).where(table.c.sequence.in_(some)))
+            ).scalars()
+        )
+        rows = [asdict(told[sequence]) for sequence in some if sequence not in known]
+        if rows:
+            await connection.execute(insert(table), rows)

@@ -1,0 +1,3 @@
+from muster_testing.fixtures import nats
+
+__all__ = ["nats"]

@@ -1,0 +1,202 @@
+"""Accounting over a real bus: one writer, redelivery, restart, questions."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+from prometheus_client import generate_latest
+
+from muster_accounting.meter import Meter
+from muster_accounting.metrics import AccountingMetrics
+from muster_accounting.store import SHARD, UsageStore
+from muster_contracts import codec, subjects
+from muster_contracts.queries import CostReport, PriceList
+from muster_contracts.streams import DEAD_LETTERS
+from muster_contracts.subjects import Service
+from muster_domain.errors import InvalidValue, Transient
+from muster_domain.money import MICROS
+from muster_runtime.bus import Bus
+from muster_runtime.leases import Leases
+from muster_runtime.publisher import Outgoing
+from muster_runtime.reader import Received
+from muster_runtime.telemetry import Metrics
+from muster_testing.connection import connected_bus, until
+from muster_testing.servers import KillableServer
+
+from .log import GPU, PRICES, Job, Log, clock, three_teams
+
+pytestmark = pytest.mark.servers
+
+COST = subjects.query(Service.ACCOUNTING, "cost")
+MONTH = {"by": "team", "start_ms": clock(0), "end_ms": clock(720)}
+NOW_MS = clock(10_000)
+
+
+@pytest.fixture
+async def bus(nats: KillableServer) -> AsyncIterator[Bus]:
+    async with connected_bus(nats.url, Service.ACCOUNTING, fresh=True) as bus:
+        yield bus
+
+
+@asynccontextmanager
+async def metering(bus: Bus, folder: Path, instance: str = "one") -> AsyncIterator[Meter]:
+    """A replica from its start to a clean stop."""
+    store = UsageStore(f"sqlite+aiosqlite:///{folder / 'usage.db'}")
+    await store.prepare()
+    chassis_metrics = Metrics()
+    meter = Meter(
+        bus=bus,
+        store=store,
+        prices=PRICES,
+        metrics=AccountingMetrics(chassis_metrics.registry),
+        chassis_metrics=chassis_metrics,
+        clock=lambda: NOW_MS,
+        lag_max=1000,
+    )
+    leases = Leases(bus.client, service=Service.ACCOUNTING, instance=instance, shards=(SHARD,))
+    task = asyncio.create_task(leases.run(meter.own))
+    try:
+        yield meter
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await store.close()
+
+
+def outgoing(received: Received) -> Outgoing:
+    return Outgoing(subject=received.subject, body=received.body, headers=received.headers)
+
+
+def again(received: Received, number: int) -> Outgoing:
+    """The same message as a relay would send it after the bus has forgotten its id."""
+    headers = {**received.headers, "Nats-Msg-Id": f"again-{number}"}
+    return Outgoing(subject=received.subject, body=received.body, headers=headers)
+
+
+async def ask(bus: Bus, question: dict[str, object]) -> CostReport:
+    return codec.decode(CostReport, await bus.ask(COST, question))
+
+
+async def ask_until(bus: Bus, total_micros: int) -> CostReport:
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                report = await ask(bus, MONTH)
+            except Transient:
+                continue
+            if report.total.cost_micros == total_micros and not report.provisional:
+                return report
+
+
+async def test_the_log_becomes_a_report(bus: Bus, tmp_path: Path) -> None:
+    log = three_teams()
+    async with metering(bus, tmp_path) as meter:
+        await bus.publish([outgoing(received) for received in log.objects])
+        await bus.publish([outgoing(received) for received in log.messages])
+        report = await ask_until(bus, 4032 * MICROS)
+        assert {line.key: line.cost_micros for line in (*report.lines, report.idle)} == {
+            "datos": 1512 * MICROS,
+            "ia": 604_800_000,
+            "plataforma": 352_800_000,
+            "__idle__": 1_562_400_000,
+        }
+        assert meter.trouble() == ""
+        prices = codec.decode(
+            PriceList, await bus.ask(subjects.query(Service.ACCOUNTING, "prices"), {})
+        )
+        assert [(row.flavor, row.resource, row.hourly, row.currency) for row in prices.rows] == [
+            ("h100", GPU, "1.4", "EUR")
+        ]
+        with pytest.raises(InvalidValue, match="costs are not kept by"):
+            await ask(bus, {**MONTH, "by": "colour"})
+        with pytest.raises(InvalidValue, match="Field required"):
+            await ask(bus, {"by": "team"})
+
+
+async def test_messages_that_come_twice_and_in_disorder_change_nothing(
+    bus: Bus, tmp_path: Path
+) -> None:
+    log = three_teams()
+    await bus.publish([outgoing(received) for received in log.objects])
+    twice = [again(received, number) for number, received in enumerate(log.messages)]
+    await bus.publish([*reversed(twice), *(outgoing(received) for received in log.messages)])
+    async with metering(bus, tmp_path):
+        report = await ask_until(bus, 4032 * MICROS)
+    assert len(report.lines) == 3
+
+
+async def test_a_restart_goes_on_where_it_stopped(bus: Bus, tmp_path: Path) -> None:
+    log = three_teams()
+    await bus.publish([outgoing(received) for received in log.objects])
+    await bus.publish([outgoing(received) for received in log.messages[:5]])
+    async with metering(bus, tmp_path) as meter:
+        await until(lambda: meter._keeper and len(meter._keeper.view.open) == 2)
+    await bus.publish([outgoing(received) for received in log.messages[5:]])
+    async with metering(bus, tmp_path, "two"):
+        await ask_until(bus, 4032 * MICROS)
+
+
+async def test_the_books_are_rebuilt_from_the_log(bus: Bus, tmp_path: Path) -> None:
+    log = three_teams()
+    await bus.publish([outgoing(received) for received in log.objects])
+    await bus.publish([outgoing(received) for received in log.messages])
+    found: list[object] = []
+    for name in ("first", "second"):
+        folder = tmp_path / name
+        folder.mkdir()
+        async with metering(bus, folder) as meter:
+            await ask_until(bus, 4032 * MICROS)
+            found.append((await meter.store.all_attempts(), await meter.store.node_facts()))
+    assert found[0] == found[1]
+
+
+async def test_one_replica_writes_and_the_other_takes_over(bus: Bus, tmp_path: Path) -> None:
+    log = three_teams()
+    await bus.publish([outgoing(received) for received in log.objects])
+    async with AsyncExitStack() as first:
+        one = await first.enter_async_context(metering(bus, tmp_path, "one"))
+        await until(lambda: one._keeper is not None)
+        async with metering(bus, tmp_path, "two") as two:
+            await bus.publish([outgoing(received) for received in log.messages[:5]])
+            await until(lambda: one._keeper and len(one._keeper.view.open) == 2)
+            assert two._keeper is None
+            assert two.trouble() == ""
+            await first.aclose()
+            await until(lambda: two._keeper is not None)
+            await bus.publish([outgoing(received) for received in log.messages[5:]])
+            await ask_until(bus, 4032 * MICROS)
+
+
+async def test_a_broken_message_is_buried_and_the_rest_goes_on(bus: Bus, tmp_path: Path) -> None:
+    log = three_teams()
+    await bus.publish([outgoing(received) for received in log.objects])
+    broken = Outgoing(subject=log.messages[1].subject, body=b"{", headers={"ce-id": "broken"})
+    await bus.publish([broken, *(outgoing(received) for received in log.messages)])
+    async with metering(bus, tmp_path):
+        await ask_until(bus, 4032 * MICROS)
+        reader = bus.read(DEAD_LETTERS.name, ("muster.dlq.>",), after=0)
+        [letter] = await reader.next_batch(10, 5)
+        await reader.close()
+    assert letter.body == b"{"
+    assert letter.subject.startswith("muster.dlq.accounting")
+
+
+async def test_prices_and_allocations_are_metrics(bus: Bus, tmp_path: Path) -> None:
+    log = Log()
+    log.declare_house({"a": 4})
+    log.node("n1", 4)
+    log.admit(Job(team="a", gpus=2), 0)
+    await bus.publish([outgoing(received) for received in (*log.objects, *log.messages)])
+    async with metering(bus, tmp_path) as meter:
+        await until(lambda: meter._keeper and meter._keeper.view.open and meter._keeper.view.spans)
+        meter.measure()
+        text = generate_latest(meter.chassis_metrics.registry).decode()
+    assert "muster_accounting_intervals_open 1.0" in text
+    [cost] = [line for line in text.splitlines() if line.startswith("node_gpu_hourly_cost{")]
+    assert 'node="n1"' in cost
+    assert cost.endswith(" 1.4")
+    [held] = [line for line in text.splitlines() if line.startswith("container_gpu_allocation{")]
+    assert 'label_team="a"' in held
+    assert held.endswith(" 2.0")
