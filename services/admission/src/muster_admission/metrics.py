@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from muster_admission.books_check import discrepancies
 from muster_domain.states import Admitted
 
 if TYPE_CHECKING:
@@ -92,6 +93,12 @@ class AdmissionMetrics:
             [*queue, "status"],
             registry=registry,
         )
+        self.discrepancies = Gauge(
+            "muster_ledger_discrepancies",
+            "Quotas on which ledger, states and usage differ; anything but 0 is a defect",
+            ["partition"],
+            registry=registry,
+        )
 
     def refresh(self, machines: "Sequence[AdmissionMachine]") -> None:
         """Compute the gauges; series of queues that are gone go with them."""
@@ -102,6 +109,7 @@ class AdmissionMetrics:
             self.nominal,
             self.usage,
             self.status,
+            self.discrepancies,
         ):
             gauge.clear()
         for machine in machines:
@@ -109,6 +117,7 @@ class AdmissionMetrics:
 
     def _refresh(self, machine: "AdmissionMachine") -> None:
         book = machine.book
+        self.discrepancies.labels(book.partition).set(len(discrepancies(book)))
         for name, entry in book.view.catalog.queues.items():
             queue = book.view.queues[name]
             self.pending.labels(name, "active").set(queue.active)
