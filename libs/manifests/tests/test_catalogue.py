@@ -139,3 +139,21 @@ def test_an_unreadable_object_moves_the_position_and_changes_nothing() -> None:
         catalogue.put(9, "", {"apiVersion": KUEUE, "kind": "ClusterQueue"})
     assert catalogue.sequence == 9
     assert catalogue.stored() == ()
+
+
+def test_pod_groups_of_one_name_stand_apart_by_namespace() -> None:
+    catalogue = ObjectCatalogue()
+    for sequence, namespace in enumerate(("vision", "speech"), start=1):
+        catalogue.put(
+            sequence,
+            namespace,
+            {
+                "apiVersion": "scheduling.volcano.sh/v1beta1",
+                "kind": "PodGroup",
+                "metadata": {"name": "ring"},
+                "spec": {"minMember": sequence},
+            },
+        )
+    catalogue.remove(3, ObjectKey("PodGroup", "vision", "ring"))
+    (left,) = catalogue.stored("PodGroup")
+    assert left.key.namespace == "speech"

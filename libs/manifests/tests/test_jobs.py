@@ -342,6 +342,17 @@ def test_where_a_job_queues(
     assert (submission.queue, submission.volcano_queue) == (queue, volcano_queue)
 
 
+@pytest.mark.parametrize(("minimum", "expected"), [("3", 3), ("5", None), ("0", 1)])
+def test_the_minimum_volcano_reads_without_a_pod_group(
+    load_job: LoadJob, minimum: str, expected: int | None
+) -> None:
+    annotation = f'annotations: {{scheduling.volcano.sh/group-min-member: "{minimum}"}}'
+    on_job = load_job(batch("parallelism: 5", f"name: a, {annotation}"))
+    pods = f"parallelism: 5, template: {template(metadata=annotation)}"
+    on_pods = load_job(manifest("batch/v1", "Job", pods))
+    assert shapes(on_job) == shapes(on_pods) == [("main", 5, expected, GPU)]
+
+
 def test_a_volcano_queue_named_by_the_pods(load_job: LoadJob) -> None:
     pods = template(metadata="annotations: {scheduling.volcano.sh/queue-name: vq}")
     submission = load_job(manifest("batch/v1", "Job", f"template: {pods}"))
@@ -493,6 +504,18 @@ def test_problems_inside_an_app_wrapper_name_the_whole_path(refused: Refused) ->
             id="minimum not below parallelism",
         ),
         pytest.param(
+            batch("", f'name: a, labels: {{kueue.x-k8s.io/max-exec-time-seconds: "{"9" * 5000}"}}'),
+            'metadata.labels["kueue.x-k8s.io/max-exec-time-seconds"]',
+            f"{'9' * 20!r} is not a number of seconds",
+            id="execution time beyond all bounds",
+        ),
+        pytest.param(
+            batch("", "name: a, annotations: {scheduling.volcano.sh/group-min-member: all}"),
+            "metadata",
+            "scheduling.volcano.sh/group-min-member is not a number",
+            id="minimum of Volcano",
+        ),
+        pytest.param(
             batch("", 'name: a, labels: {kueue.x-k8s.io/max-exec-time-seconds: "1h"}'),
             'metadata.labels["kueue.x-k8s.io/max-exec-time-seconds"]',
             "'1h' is not a number of seconds",
@@ -583,6 +606,12 @@ def test_two_groups_of_one_name_are_refused(refused: Refused) -> None:
         ),
         pytest.param(
             batch("backoffLimit: 3"), "spec.backoffLimit", "not acted upon", id="backoffLimit"
+        ),
+        pytest.param(
+            batch("", "name: a, labels: {kueue.x-k8s.io/prebuilt-workload-name: w}"),
+            'metadata.labels["kueue.x-k8s.io/prebuilt-workload-name"]',
+            "not acted upon",
+            id="prebuilt workload",
         ),
         pytest.param(
             batch("", "name: a, annotations: {kueue.x-k8s.io/podset-required-topology: rack}"),

@@ -137,6 +137,12 @@ def test_what_one_pod_asks_for(load_job: LoadJob, spec: str, expected: dict[str,
             "'1Core' is not a quantity",
             id="no quantity",
         ),
+        pytest.param(
+            f"containers: [{box('cpu: 1, pods: 1')}]",
+            "spec.containers[0].resources",
+            "pods is counted, not asked for",
+            id="pods as a request",
+        ),
         pytest.param("containers: []", "spec.containers", "a pod needs a container", id="none"),
         pytest.param(
             f"containers: [{box('cpu: 1')}, {box('cpu: 1')}]",
@@ -296,6 +302,10 @@ TERM = (
         ("{key: a, operator: Exists, values: [b]}", "Exists takes no values"),
         ("{key: a, operator: Gt, values: [b]}", "Gt compares with one whole number"),
         ('{key: a, operator: Lt, values: ["1", "2"]}', "Lt compares with one whole number"),
+        (
+            f'{{key: a, operator: Lt, values: ["{"1" * 5000}"]}}',
+            "Lt compares with one whole number",
+        ),
         ("{key: a, operator: Like, values: [b]}", "'Like' is none of its values"),
         ("{key: a}", "missing"),
         ("{operator: Exists}", "missing"),
@@ -307,6 +317,7 @@ def test_a_node_affinity_that_is_refused(refused: Refused, expression: str, prob
 
 
 KUEUE = "kueue.x-k8s.io/podset-"
+TRUE_SIZE = '[{"topology": "rack", "size": true}]'
 
 
 @pytest.mark.parametrize(
@@ -385,6 +396,14 @@ def test_topology_annotations(
         (
             f"{KUEUE}slice-required-topology-constraints: '[1]'",
             "not a list of one to three slices",
+        ),
+        (
+            f"{KUEUE}slice-required-topology-constraints: '{TRUE_SIZE}'",
+            "not a list of one to three slices",
+        ),
+        (
+            f'{KUEUE}slice-required-topology: rack, {KUEUE}slice-size: "{"9" * 5000}"',
+            "a slice needs a size",
         ),
     ],
 )

@@ -87,6 +87,11 @@ ADMISSION = """
 """
 
 
+EVICTED_THREE_TIMES = """
+  schedulingStats: {evictions: [{reason: x, underlyingCause: y, count: 3}]}
+"""
+
+
 def condition(kind: str, status: str = "True", reason: str = "", minute: int = 1) -> str:
     return (
         f'  - {{type: {kind}, status: "{status}", reason: "{reason}", message: told, '
@@ -260,7 +265,7 @@ def test_an_admitted_workload_sits_where_its_topology_says() -> None:
         condition("QuotaReserved"),
         condition("Admitted", minute=2),
         condition("PodsReady", minute=3),
-        rest=ADMISSION,
+        rest=ADMISSION + EVICTED_THREE_TIMES,
     )
     nodes = ["node-a.lab", "node-a.lab", "node-a.lab", "node-b.lab"]
     assert state_of(text) == Admitted(
@@ -274,7 +279,7 @@ def test_an_admitted_workload_sits_where_its_topology_says() -> None:
         reserved_at_ms=NOON_MS + 60_000,
         admitted_at_ms=NOON_MS + 120_000,
         ready_at_ms=NOON_MS + 180_000,
-        attempt=1,
+        attempt=4,
         queued_at_ms=NOON_MS,
     )
 
@@ -321,12 +326,17 @@ def test_a_deactivated_workload_ends_when_its_pods_are_gone() -> None:
     ],
 )
 def test_where_an_evicted_workload_queues_again(reason: str, queued_at_ms: int) -> None:
-    stats = "  schedulingStats: {evictions: [{reason: x, underlyingCause: y, count: 3}]}\n"
-    state = state_of(workload(condition("Evicted", reason=reason), rest=stats))
+    state = state_of(workload(condition("Evicted", reason=reason), rest=EVICTED_THREE_TIMES))
     assert isinstance(state, Pending)
     assert state.last_eviction == reason
     assert state.attempt == 3
     assert state.queued_at_ms == queued_at_ms
+
+
+def test_an_eviction_that_is_over_moves_nobody() -> None:
+    state = state_of(workload(condition("Evicted", "False", "PodsReadyTimeout")))
+    assert isinstance(state, Pending)
+    assert (state.last_eviction, state.queued_at_ms) == (None, NOON_MS)
 
 
 @pytest.mark.parametrize(
@@ -344,6 +354,17 @@ def test_a_finished_workload_is_finished_whatever_else(reason: str, outcome: Out
     assert state_of(text) == Finished(
         outcome=outcome, finished_at_ms=NOON_MS + 60_000, attempt=1, message="told"
     )
+
+
+@pytest.mark.parametrize("written", ["noon", "2026-03-01", "2026-03-01T12:00:00", "12:00"])
+def test_a_time_without_date_or_zone_is_refused(refused: Refused, written: str) -> None:
+    text = HEAD.replace("2026-03-01T12:00:00Z", written)
+    assert refused(text) == [("metadata.creationTimestamp", f"{written!r} is not a time")]
+
+
+def test_go_s_zero_time_is_a_time(load_one: LoadOne) -> None:
+    text = HEAD.replace("2026-03-01T12:00:00Z", "0001-01-01T00:00:00Z")
+    assert load_workload_status(load_one(text)).created_at_ms == -62_135_596_800_000
 
 
 def test_what_a_workload_asks_for(load_content: LoadContent) -> None:
@@ -381,6 +402,14 @@ def test_what_a_workload_asks_for(load_content: LoadContent) -> None:
         node_label="block",
         pod_set_group="g",
         slices=(SliceConstraint(node_label="rack", size=4),),
+    )
+
+
+def test_slices_alone_leave_the_place_open(load_content: LoadContent) -> None:
+    request = "topologyRequest: {podSetSliceRequiredTopology: rack}"
+    submission = load_content(HEAD.replace("count: 4", f"count: 4\n    {request}")).submission
+    assert submission.pod_sets[0].topology == TopologyRequest(
+        mode=TopologyMode.UNCONSTRAINED, slices=(SliceConstraint(node_label="rack", size=1),)
     )
 
 

@@ -89,7 +89,7 @@ def test_a_bomb_of_merges_is_refused_before_it_expands() -> None:
 
 def test_a_long_chain_of_merges_is_refused() -> None:
     lines = ["a0: &a0 {}"]
-    lines += [f"a{n}: &a{n} {{<<: *a{n - 1}}}" for n in range(1, 5000)]
+    lines += [f"a{n}: &a{n} {{<<: *a{n - 1}}}" for n in range(1, 100)]
     with pytest.raises(ManifestError, match="beyond all bounds"):
         read_yaml("\n".join(lines), source="f.yaml")
 

@@ -7,10 +7,11 @@ problems of a document.
 
 import difflib
 import json
+import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TypeVar
 
@@ -24,6 +25,8 @@ E = TypeVar("E", bound=StrEnum)
 INT32_MAX = 2**31 - 1
 _NO_ALIASES: Mapping[str, str] = {}
 _SHOWN_MAX = 60
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_COUNT = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,13 +220,10 @@ class ObjectReader:
         if not written:
             return None
         try:
-            moment = datetime.fromisoformat(written)
-        except ValueError:
-            moment = None
-        if moment is None or moment.tzinfo is None:
+            return (datetime.fromisoformat(written) - _EPOCH) // timedelta(milliseconds=1)
+        except (ValueError, TypeError, OverflowError):
             self.problem(key, f"{written!r} is not a time", "write 2026-01-31T12:00:00Z")
             return None
-        return round(moment.timestamp() * 1000)
 
     def object(self, key: str) -> "ObjectReader":
         """Return the reader of the mapping under the key, empty where none is written."""
@@ -291,6 +291,11 @@ class ObjectReader:
 
     def _wrong_type(self, key: str, value: Plain, wanted: str, fix: str) -> None:
         self.problem(key, f"{_as_text(value)} is not {wanted}", fix)
+
+
+def count_of(text: str) -> int | None:
+    """Return the whole number that a label or annotation holds, or None where it holds none."""
+    return int(text) if _COUNT.fullmatch(text) else None
 
 
 def _as_text(value: Plain) -> str:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from muster_domain.quantity import Resources, add
 from muster_manifests.reader import ObjectReader
 
+_PODS = "pods"
+
 
 @dataclass(slots=True)
 class PodRequests:
@@ -50,4 +52,6 @@ def read_requests(owner: ObjectReader, key: str = "resources") -> dict[str, int]
             resources.object("requests").rule(
                 name, "more than the limit", "raise the limit or lower the request"
             )
+    if _PODS in limits or _PODS in requests:
+        resources.rule("", f"{_PODS} is counted, not asked for", f"remove {_PODS}")
     return {**limits, **requests}

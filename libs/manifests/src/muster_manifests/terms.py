@@ -1,5 +1,7 @@
 """Selectors, affinities, taints and tolerations."""
 
+import re
+
 from muster_domain.selectors import (
     Labels,
     NodeAffinity,
@@ -15,6 +17,7 @@ from muster_domain.selectors import (
 )
 from muster_manifests.reader import ObjectReader
 
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
 _WEIGHT_MAX = 100
 _VALUED = (SelectorOperator.IN, SelectorOperator.NOT_IN)
 _COMPARED = (SelectorOperator.GT, SelectorOperator.LT)
@@ -142,5 +145,5 @@ def _check_compared(
 ) -> None:
     if not allowed:
         item.problem("operator", f"{operator} compares node labels only", "write In or Exists")
-    elif len(values) != 1 or not values[0].removeprefix("-").isdecimal():
+    elif len(values) != 1 or not _WHOLE.fullmatch(values[0]):
         item.problem("values", f"{operator} compares with one whole number", 'write values: ["8"]')

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from muster_domain.workload import SliceConstraint, TopologyMode, TopologyRequest
-from muster_manifests.reader import ObjectReader
+from muster_manifests.reader import ObjectReader, count_of
 
 PREFIX = "kueue.x-k8s.io/"
 REQUIRED = f"{PREFIX}podset-required-topology"
@@ -29,12 +29,12 @@ def read_topology_annotations(metadata: ObjectReader) -> TopologyRequest | None:
     if len(modes) > 1:
         annotations.problem(modes[1], f"excludes {modes[0]}", "keep one of them")
     slices = _annotated_slices(annotations)
-    mode = modes[0] if modes else (UNCONSTRAINED if slices else "")
+    mode = modes[0] if modes else ""
     group = annotations.text(GROUP_NAME)
     return _request(
         required=annotations.text(REQUIRED) if mode == REQUIRED else "",
         preferred=annotations.text(PREFERRED) if mode == PREFERRED else "",
-        unconstrained=mode == UNCONSTRAINED and annotations.text(UNCONSTRAINED, "true") == "true",
+        unconstrained=mode == UNCONSTRAINED and annotations.text(UNCONSTRAINED) == "true",
         group=group,
         slices=slices,
     )
@@ -93,14 +93,15 @@ def _annotated_slices(annotations: ObjectReader) -> tuple[SliceConstraint, ...]:
         if written:
             annotations.problem(SLICE_SIZE, "a slice needs a topology", f"write {SLICE_TOPOLOGY}")
         return ()
-    if not written.isdecimal() or int(written) < 1:
+    size = count_of(written)
+    if not size:
         annotations.problem(
             SLICE_SIZE if written else SLICE_TOPOLOGY,
             "a slice needs a size",
             f'write {SLICE_SIZE}: "4"',
         )
         return ()
-    return (SliceConstraint(node_label=topology, size=int(written)),)
+    return (SliceConstraint(node_label=topology, size=size),)
 
 
 def _parsed_slices(annotations: ObjectReader, text: str) -> tuple[SliceConstraint, ...]:
@@ -128,6 +129,6 @@ def _slice(item: object) -> SliceConstraint | None:
         return None
     fields = cast("Mapping[str, object]", item)
     topology, size = fields.get("topology"), fields.get("size")
-    if not isinstance(topology, str) or not isinstance(size, int) or size < 1:
+    if not isinstance(topology, str) or type(size) is not int or size < 1:
         return None
     return SliceConstraint(node_label=topology, size=size)

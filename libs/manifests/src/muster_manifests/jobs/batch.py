@@ -7,7 +7,7 @@ from muster_manifests.jobs.job_metadata import JobSpec, make_submission, seconds
 from muster_manifests.manifest import Manifest
 from muster_manifests.metadata import Metadata
 from muster_manifests.pods import PodTemplate, read_pod_template
-from muster_manifests.reader import ObjectReader
+from muster_manifests.reader import ObjectReader, count_of
 from muster_manifests.submission import JobSubmission
 
 MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
@@ -94,11 +94,12 @@ def _min_parallelism(manifest: Manifest, parallelism: int) -> int | None:
     written = annotations.text(MIN_PARALLELISM)
     if not written:
         return None
-    if not (written.isascii() and written.isdecimal()) or not 0 < int(written) < parallelism:
+    count = count_of(written)
+    if count is None or not 0 < count < parallelism:
         annotations.problem(
             MIN_PARALLELISM,
-            f"{written!r} is not between 0 and the {parallelism} pods of the job",
+            f"{written[:20]!r} is not between 0 and the {parallelism} pods of the job",
             f'write a number from "1" to "{max(1, parallelism - 1)}"',
         )
         return None
-    return int(written)
+    return count

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from muster_domain.workload import NetworkTopology, Owner, PodSet
+from muster_manifests.gang import with_min_member
 from muster_manifests.manifest import Manifest
 from muster_manifests.pods import PodTemplate
-from muster_manifests.reader import ObjectReader
+from muster_manifests.reader import ObjectReader, count_of
 from muster_manifests.submission import JobSubmission
 from muster_manifests.topology_requests import TOPOLOGY_ANNOTATIONS
 
@@ -14,6 +15,8 @@ QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
 MAX_EXECUTION_SECONDS = "kueue.x-k8s.io/max-exec-time-seconds"
 VOLCANO_QUEUE_NAMES = ("scheduling.volcano.sh/queue-name", "volcano.sh/queue-name")
+GROUP_MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
+_NOT_ACTED_ON = ("kueue.x-k8s.io/prebuilt-workload-name", "kueue.x-k8s.io/elastic-job")
 POD_GROUP_NAMES = (
     "scheduling.volcano.sh/pod-group-name",
     "scheduling.k8s.io/group-name",
@@ -43,9 +46,8 @@ def make_submission(
     """Make the submission of a job out of its pod sets and what its metadata says."""
     metadata = manifest.metadata
     both = {**metadata.annotations, **metadata.labels}
-    if manifest.kind != "Pod":
-        _warn_misplaced_topology(manifest)
-    return JobSubmission(
+    _warn_without_effect(manifest)
+    submission = JobSubmission(
         owner=Owner(api_version=manifest.api_version, kind=manifest.kind, name=metadata.name),
         namespace=metadata.namespace,
         name=metadata.name,
@@ -60,6 +62,7 @@ def make_submission(
         labels=metadata.labels,
         annotations=metadata.annotations,
     )
+    return _with_group_min_member(submission, manifest.body, both, templates)
 
 
 def seconds_ms(reader: ObjectReader, key: str) -> int | None:
@@ -88,21 +91,46 @@ def _max_execution_time_ms(body: ObjectReader, spec: JobSpec) -> int | None:
     written = labels.text(MAX_EXECUTION_SECONDS)
     if not written:
         return spec.max_execution_time_ms
-    if not (written.isascii() and written.isdecimal()) or not 0 < int(written) < 2**31:
+    seconds = count_of(written)
+    if not seconds:
         labels.problem(
             MAX_EXECUTION_SECONDS,
-            f"{written!r} is not a number of seconds",
+            f"{written[:20]!r} is not a number of seconds",
             f'write {MAX_EXECUTION_SECONDS}: "3600"',
         )
         return None
-    return int(written) * 1000
+    return seconds * 1000
 
 
-def _warn_misplaced_topology(manifest: Manifest) -> None:
+def _with_group_min_member(
+    submission: JobSubmission,
+    body: ObjectReader,
+    of_job: Mapping[str, str],
+    templates: tuple[PodTemplate, ...],
+) -> JobSubmission:
+    """Take the minimum that Volcano reads for jobs which bring no PodGroup."""
+    written = _first_of((GROUP_MIN_MEMBER,), of_job, templates)
+    minimum = count_of(written)
+    if not written or any(pod_set.min_count is not None for pod_set in submission.pod_sets):
+        return submission
+    if minimum is None:
+        body.problem("metadata", f"{GROUP_MIN_MEMBER} is not a number", 'write "2"')
+        return submission
+    result = with_min_member(submission, minimum)
+    for finding in result.findings:
+        body.warn("metadata", f"{GROUP_MIN_MEMBER}: {finding.problem}", finding.fix)
+    return result.submission
+
+
+def _warn_without_effect(manifest: Manifest) -> None:
+    metadata = manifest.body.object("metadata")
+    labels, annotations = metadata.object("labels"), metadata.object("annotations")
+    labels.not_acted_on(*_NOT_ACTED_ON)
+    annotations.not_acted_on(*_NOT_ACTED_ON)
+    if manifest.kind == "Pod":
+        return
     for key in TOPOLOGY_ANNOTATIONS:
-        if key in manifest.metadata.annotations:
-            manifest.body.object("metadata").object("annotations").warn(
-                key,
-                "annotation ignored here",
-                "move it to the pod template's metadata.annotations",
+        if key in annotations:
+            annotations.warn(
+                key, "annotation ignored here", "move it to the pod template's metadata.annotations"
             )

@@ -7,7 +7,7 @@ from muster_domain.queues import HyperNode
 from muster_domain.selectors import Selector
 from muster_domain.workload import NetworkTopology, NetworkTopologyMode
 from muster_manifests.manifest import Manifest
-from muster_manifests.reader import ObjectReader
+from muster_manifests.reader import ObjectReader, count_of
 from muster_manifests.terms import read_label_selector
 
 _SELECTOR_KINDS = ("exactMatch", "regexMatch", "labelMatch")
@@ -21,7 +21,7 @@ def read_network_topology(owner: ObjectReader) -> NetworkTopology | None:
     name = reader.text("highestTierName")
     allowed = reader.raw("highestTierAllowed")
     tier: int | None = None
-    if isinstance(allowed, str) and not allowed.isdecimal():
+    if isinstance(allowed, str) and count_of(allowed) is None:
         reader.warn(
             "highestTierAllowed",
             f"{allowed!r} is read as the name of a tier",
@@ -29,7 +29,7 @@ def read_network_topology(owner: ObjectReader) -> NetworkTopology | None:
         )
         name = name or allowed
     elif isinstance(allowed, str):
-        tier = int(allowed)
+        tier = count_of(allowed)
     else:
         tier = reader.optional_integer("highestTierAllowed", low=1)
     if tier is not None and name:
