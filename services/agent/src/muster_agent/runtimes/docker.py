@@ -6,9 +6,9 @@ this runtime a node that is cut off ends its pods in time only while its agent r
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing, suppress
+from typing import Any, cast
 
 import aiodocker
 import structlog
@@ -128,8 +128,16 @@ class DockerRuntime:
                     return await self._engine.containers.get(container_name(task.id))
                 if error.status != _NOT_FOUND or tries > 1:
                     raise
-                await self._engine.images.pull(from_image=task.container.image)
+                await self._pull(task.container.image)
         raise AssertionError("either created or raised")
+
+    async def _pull(self, image: str) -> None:
+        try:
+            await self._engine.images.pull(from_image=image)
+        except aiodocker.DockerError as error:
+            raise aiodocker.DockerError(
+                _NOT_FOUND, f"cannot pull {image}: {error.message}"
+            ) from error
 
     def _config(self, task: RunTask) -> dict[str, Any]:
         container = task.container
@@ -162,8 +170,10 @@ class DockerRuntime:
 
     async def _pass_on(self, task: RunTask, container: DockerContainer, stream: str) -> None:
         wanted = {stream: True}
-        async for line in container.log(**wanted, follow=True, timeout=_ENDLESS):
-            self._write(task, stream, line)
+        log = cast("AsyncGenerator[str]", container.log(**wanted, follow=True, timeout=_ENDLESS))
+        async with aclosing(log) as lines:
+            async for line in lines:
+                self._write(task, stream, line)
 
     async def _find(self, run: ContainerRun) -> DockerContainer | None:
         try:
