@@ -108,10 +108,10 @@ def test_all_problems_of_a_file_are_told_with_line_column_and_remedy(
 
 
 def test_an_unknown_field_is_a_warning_with_the_likely_name() -> None:
-    result = load(job("paralelism: 2"), source="f.yaml")
+    result = load(job("parallelisms: 2"), source="f.yaml")
     (warning,) = result.warnings
     assert str(warning) == (
-        "f.yaml:6:3: spec.paralelism: unknown field, ignored; did you mean parallelism?"
+        "f.yaml:6:3: spec.parallelisms: unknown field, ignored; did you mean parallelism?"
     )
     assert result.documents[0].warnings == result.warnings
 

@@ -8,7 +8,6 @@ problems of a document.
 import difflib
 import json
 import re
-import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -300,7 +299,8 @@ def count_of(text: str) -> int | None:
 
 def _as_text(value: Plain) -> str:
     if isinstance(value, str):
-        return textwrap.shorten(value, _SHOWN_MAX, placeholder="...") if value else "an empty text"
+        shown = value if len(value) <= _SHOWN_MAX else f"{value[:_SHOWN_MAX]}..."
+        return shown or "an empty text"
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list):
