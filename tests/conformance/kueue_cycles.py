@@ -1,20 +1,37 @@
 """Suites that run whole admission cycles."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from kueue_world import World, is_holder, load_world, make_view, milliseconds
+from kueue_topology import make_board, seats_of, second_passes
+from kueue_world import (
+    World,
+    is_holder,
+    load_world,
+    make_view,
+    milliseconds,
+    topology_on,
+    workload_of,
+)
+from tas_adapter import written_assignment
 
+from muster_domain.conditions import EvictionReason
 from muster_domain.quantity import format_quantity
+from muster_domain.queues import ClusterQueue, ResourceQuota
 from muster_domain.states import Admission
 from muster_scheduling import AdmissionView
 from muster_scheduling.admission import (
     Budget,
     Decision,
+    EvictUnseated,
     EvictWorkload,
     ReserveQuota,
+    SeatWorkload,
     decide,
     violations,
 )
+from muster_scheduling.placement.topology.assignment import TopologyAssignment
 
 
 def cycles(case: dict[str, Any]) -> dict[str, Any]:
@@ -23,22 +40,84 @@ def cycles(case: dict[str, Any]) -> dict[str, Any]:
     view = make_view(case, world)
     now_ms = milliseconds(case["config"].get("clock"))
     keys = _keys(view)
+    if topology_on(case) and world.topologies:
+        _seat(case, world, view)
     decisions = [_one_cycle(view, now_ms) for _ in range(case["config"].get("cycles", 1))]
     effects = [e for d in decisions for group in d.groups for e in group.effects]
     explained = {k: e for d in decisions for k, e in d.explanations.items()}
-    reserved = {e.workload_id: e.admission for e in effects if isinstance(e, ReserveQuota)}
+    reserved = {
+        e.workload_id: _admission(e.admission, {s.pod_set: s.assignment for s in e.seats})
+        for e in effects
+        if isinstance(e, ReserveQuota)
+    }
+    reserved |= {
+        e.workload_id: _admission(e.admission, e.placed)
+        for e in effects
+        if isinstance(e, SeatWorkload)
+    }
     return {
-        "newly_reserved": {keys[i]: _admission(a) for i, a in reserved.items()},
+        "newly_reserved": {keys[i]: written for i, written in reserved.items()},
         "preempted": {
             keys[e.workload_id]: e.reason.value for e in effects if isinstance(e, EvictWorkload)
         },
-        "evicted": {},
+        "evicted": {
+            keys[e.workload_id]: EvictionReason.NODE_FAILURES.value
+            for e in effects
+            if isinstance(e, EvictUnseated)
+        },
         "left": _lists(view, keys, active=True),
         "inadmissible": _lists(view, keys, active=False),
         "pending_conditions": {
             keys[i]: {"reason": str(e.reason)} for i, e in explained.items() if i not in reserved
         },
     }
+
+
+def scan_progress(case: dict[str, Any]) -> dict[str, Any]:
+    """Cycles between which everybody is looked at again, and a quota may change."""
+    world = load_world(case)
+    view = make_view(case, world)
+    now_ms = milliseconds(case["config"].get("clock"))
+    keys = _keys(view)
+    _seat(case, world, view)
+    held: dict[str, Any] = {}
+    (name,) = world.cluster_queues
+    for number in range(case["config"]["cycles"]):
+        _collect(held, keys, _one_cycle(view, now_ms))
+        if case["config"]["churnFlavor2QuotaEachCycle"]:
+            quota = 4000 if number % 2 else 5000
+            changed = _with_quota(world.cluster_queues[name], "tas-flavor-2", quota)
+            world.cluster_queues[name] = changed
+            view.configure(world.configuration())
+        else:
+            view.queues[name].flush(now_ms)
+    return {
+        f"{who}Flavor": held[f"default/{who}"]["podSetAssignments"][0]["flavors"]["cpu"]
+        for who in ("pending", "blocker")
+        if f"default/{who}" in held
+    }
+
+
+def _with_quota(queue: ClusterQueue, flavor: str, nominal_milli: int) -> ClusterQueue:
+    (group,) = queue.resource_groups
+    flavors = tuple(
+        replace(f, resources={"cpu": ResourceQuota(nominal_milli=nominal_milli)})
+        if f.flavor == flavor
+        else f
+        for f in group.flavors
+    )
+    return replace(queue, resource_groups=(replace(group, flavors=flavors),))
+
+
+def _seat(case: dict[str, Any], world: World, view: AdmissionView) -> None:
+    """Let the core seat workloads, on the case's nodes."""
+    for place, record in enumerate(world.records):
+        holder = view.holders.get(workload_of(record, place).id)
+        if holder is not None:
+            holder.seats = seats_of(record, world)
+    view.use_board(make_board(case, world, with_pods=case["suite"] == "scheduler_tas"))
+    for workload in second_passes(case, world, view):
+        view.look_again(workload)
 
 
 def last_context(case: dict[str, Any]) -> dict[str, Any]:
@@ -81,7 +160,7 @@ def _lists(view: AdmissionView, keys: dict[str, str], *, active: bool) -> dict[s
     }
 
 
-def _admission(admission: Admission) -> dict[str, Any]:
+def _admission(admission: Admission, placed: Mapping[str, TopologyAssignment]) -> dict[str, Any]:
     return {
         "clusterQueue": admission.cluster_queue,
         "podSets": {
@@ -89,6 +168,9 @@ def _admission(admission: Admission) -> dict[str, Any]:
                 "count": pod_set.count,
                 "flavors": dict(pod_set.flavors),
                 "resourceUsage": {r: format_quantity(q) for r, q in pod_set.usage.items()},
+                "topology": written_assignment(placed[pod_set.name])
+                if pod_set.name in placed
+                else None,
             }
             for pod_set in admission.pod_sets
         },
@@ -128,4 +210,8 @@ _CYCLES = (
     "scheduler_concurrent_admission",
 )  # fmt: skip
 
-SUITES = {**dict.fromkeys(_CYCLES, cycles), "scheduler_last_context": last_context}
+SUITES = {
+    **dict.fromkeys(_CYCLES, cycles),
+    "scheduler_last_context": last_context,
+    "scheduler_preserve_flavor_scan_progress": scan_progress,
+}

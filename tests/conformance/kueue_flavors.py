@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kueue_topology import make_board
 from kueue_world import load_record, load_world, make_view, milliseconds, pending_of, rows, vector
 
 from muster_domain.queues import FlavorFungibility, FungibilityPreference, WhenCan
@@ -71,6 +72,8 @@ def assign(case: dict[str, Any]) -> dict[str, Any]:
     for name, usage in (incoming.get("siblingUsage") or {}).items():
         _charge(view, name, usage)
     workload = pending_of(load_record(incoming["workload"]), view.policy)
+    if world.topologies:
+        view.use_board(make_board(case, world, with_pods=True))
     oracle = GivenOracle(incoming.get("preemptionOracle") or [])
     entry = view.catalog.queues[incoming["clusterQueue"]]
     replaced = _granted(incoming.get("replacedWorkloadSlice") or {})

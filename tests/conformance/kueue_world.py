@@ -38,6 +38,8 @@ from muster_scheduling import (
     PendingWorkload,
     Policy,
     RequeueTimestamp,
+    Transformation,
+    TransformationStrategy,
     hold,
     prepare,
     queue_timestamp_ms,
@@ -144,6 +146,17 @@ def policy_of(case: Mapping[str, Any]) -> Policy:
         requeue_timestamp=RequeueTimestamp(config.get("podsReadyRequeuingTimestamp") or "Eviction"),
         partial_admission=gates.get("PartialAdmission", True),
         equivalence_classes=gates.get("SchedulingEquivalenceHashing", True),
+        reseat_within_cycle=gates.get("TASRecomputeAssignmentWithinSchedulingCycle", True),
+        evict_when_unseated=gates.get("TASFailedNodeReplacementFailFast", True),
+        transformations=tuple(
+            Transformation(
+                source=row["input"],
+                outputs_milli={n: parse_quantity_milli(q) for n, q in row["outputs"].items()},
+                strategy=TransformationStrategy(row.get("strategy") or "Retain"),
+                multiply_by=row.get("multiplyBy") or "",
+            )
+            for row in config.get("resourceTransformations") or []
+        ),
         recompute_on_overlap=gates.get("RecomputeAssignmentUponPreemptionTargetsOverlap", True),
         scan_progress=gates.get("FlavorFungibilityPreserveScanProgress", True),
         priority_boost=gates.get("PriorityBoost", False),
@@ -235,6 +248,11 @@ def holder_of(
         admitted=status.holds("Admitted"),
         reclaimable=status.reclaimable_pods,
     )
+
+
+def topology_on(case: Mapping[str, Any]) -> bool:
+    """Whether a case places by topology at all."""
+    return bool({**case.get("features_nondefault", {})}.get("TopologyAwareScheduling", True))
 
 
 def is_holder(record: WorkloadRecord) -> bool:

@@ -17,9 +17,7 @@ SHARED = ROOT.parent / "shared" / "conformance"
 DOCUMENT = ROOT / "docs" / "conformance.md"
 ROW = re.compile(r"\| `(?P<suite>[a-z_]+)` \| (?P<passed>\d+) \| (?P<cases>\d+) \|")
 
-pytestmark = pytest.mark.skipif(
-    not SHARED.is_dir(), reason=f"the peers' cases are not at {SHARED}"
-)
+pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason=f"the peers' cases are not at {SHARED}")
 
 
 def load(name: str, path: Path) -> ModuleType:

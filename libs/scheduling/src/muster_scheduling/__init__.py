@@ -27,6 +27,8 @@ from muster_scheduling.policy import (
     FairStrategy,
     Policy,
     RequeueTimestamp,
+    Transformation,
+    TransformationStrategy,
 )
 from muster_scheduling.snapshot.activity import InactiveReason
 from muster_scheduling.snapshot.catalog import Catalog, Configuration, QueueEntry
@@ -63,6 +65,8 @@ __all__ = [
     "RequeueTimestamp",
     "ScanBookmark",
     "Snapshot",
+    "Transformation",
+    "TransformationStrategy",
     "backoff_expired",
     "charged",
     "cluster_queue_usage",

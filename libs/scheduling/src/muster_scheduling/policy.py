@@ -45,12 +45,34 @@ class AdmissionFairSharing:
         return self.weights_milli.get(resource, 1000)
 
 
+class TransformationStrategy(StrEnum):
+    """Whether a resource that others are made of stays."""
+
+    RETAIN = "Retain"
+    REPLACE = "Replace"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transformation:
+    """Resources made of another one: `outputs_milli` thousandths of each for one of `source`.
+
+    `multiply_by` names a resource of the same pod whose quantity multiplies the source.
+    """
+
+    source: str
+    outputs_milli: Mapping[str, int]
+    strategy: TransformationStrategy = TransformationStrategy.RETAIN
+    multiply_by: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """Everything about a decision that is configuration of the installation.
 
-    `prioritize_preemptors`, `priority_boost` and `concurrent_admission` are off in Kueue;
+    `reseat_within_cycle` looks for other seats when earlier entries of a cycle took them;
+    `evict_when_unseated` gives up at once when a lost node cannot be replaced;
     `scan_progress` keeps a flavor scan's position over changes of quota for one cycle.
+    `prioritize_preemptors`, `priority_boost` and `concurrent_admission` are off in Kueue.
     """
 
     fair_sharing: FairSharing | None = None
@@ -62,6 +84,10 @@ class Policy:
     equivalence_classes: bool = True
     recompute_on_overlap: bool = True
     scan_progress: bool = True
+    reseat_within_cycle: bool = True
+    evict_when_unseated: bool = True
     priority_boost: bool = False
+    exclude_prefixes: tuple[str, ...] = ()
+    transformations: tuple[Transformation, ...] = ()
     concurrent_admission: bool = False
     preemption_gates: bool = False

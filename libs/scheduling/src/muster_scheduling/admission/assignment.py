@@ -5,8 +5,11 @@ from dataclasses import dataclass, field
 from muster_domain.conditions import PendingReason
 from muster_domain.states import Admission, PodSetAdmission
 from muster_scheduling.admission.modes import Mode, Suit
+from muster_scheduling.placement.topology.assignment import TopologyAssignment
+from muster_scheduling.placement.topology.find import TopologyPodSet
 from muster_scheduling.preemption.victims import Wanted
 from muster_scheduling.quota import FlavorResource
+from muster_scheduling.snapshot.board import Seats
 from muster_scheduling.snapshot.workloads import ScanBookmark
 
 
@@ -77,7 +80,11 @@ class PodSetAssignment:
 
 @dataclass(slots=True)
 class Assignment:
-    """Flavors of a whole workload. `borrowing` is the highest borrow level of any resource."""
+    """Flavors of a whole workload. `borrowing` is the highest borrow level of any resource.
+
+    Where admission seats workloads itself, `seats` are what it charges; `placed` where all pods of
+    a workload sit that only changed its seats.
+    """
 
     pod_sets: list[PodSetAssignment] = field(default_factory=list[PodSetAssignment])
     usage: dict[FlavorResource, int] = field(default_factory=dict[FlavorResource, int])
@@ -86,6 +93,11 @@ class Assignment:
     reason: PendingReason | None = None
     bookmark: ScanBookmark | None = None
     replaced: str = ""
+    wanted_seats: dict[str, list[TopologyPodSet]] = field(
+        default_factory=dict[str, "list[TopologyPodSet]"]
+    )
+    seats: tuple[Seats, ...] = ()
+    placed: dict[str, TopologyAssignment] = field(default_factory=dict[str, TopologyAssignment])
 
     @property
     def need(self) -> frozenset[FlavorResource]:

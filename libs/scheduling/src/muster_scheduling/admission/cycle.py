@@ -4,9 +4,10 @@ Every entry is judged on the usage of the cycle's start; then each is processed 
 that the earlier ones have changed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import TYPE_CHECKING
 
 from muster_domain.conditions import PendingReason
 from muster_domain.queues import QueueingStrategy, ReclaimWithinCohort
@@ -14,6 +15,7 @@ from muster_scheduling.admission.assignment import Assignment
 from muster_scheduling.admission.flavors import FlavorAssigner, Pinned, PreemptionOracle
 from muster_scheduling.admission.modes import Mode
 from muster_scheduling.admission.partial import largest_gang
+from muster_scheduling.admission.seating import seat_preemptor, second_pass
 from muster_scheduling.fairness import Contender, Tournament
 from muster_scheduling.policy import FairSharing, Policy
 from muster_scheduling.preemption.context import Search, Victim
@@ -22,6 +24,9 @@ from muster_scheduling.quota import FlavorResource, QuotaNode, Vector
 from muster_scheduling.snapshot.catalog import QueueEntry, suspension
 from muster_scheduling.snapshot.view import AdmissionView
 from muster_scheduling.snapshot.workloads import PendingWorkload
+
+if TYPE_CHECKING:
+    from muster_scheduling.snapshot.board import Seats
 
 
 class Verdict(Enum):
@@ -37,6 +42,7 @@ class Verdict(Enum):
     NO_LONGER_FITS = auto()
     WRONG_NAMESPACE = auto()
     INADMISSIBLE = auto()
+    UNSEATED = auto()
 
 
 _STAYS_IN_LINE = frozenset(
@@ -103,7 +109,7 @@ class Cycle:
         self._oracle = oracle or Oracle(view, now_ms)
         self._taken: dict[str, Victim] = {}
         self._claimant_of: dict[str, str] = {}
-        self._claims: list[tuple[QuotaNode, Vector]] = []
+        self._claims: list[tuple[QuotaNode, Vector, tuple[Seats, ...]]] = []
 
     def again(self) -> "Cycle":
         """Forget what the last cycle took."""
@@ -153,7 +159,10 @@ class Cycle:
             entry.reason = PendingReason.MISCONFIGURED
             return entry
         entry.verdict = Verdict.NO_FIT
-        entry.assignment, entry.victims = self._find(workload, queue)
+        if workload.granted is not None:
+            entry.assignment = second_pass(self._view, workload, workload.granted)
+        else:
+            entry.assignment, entry.victims = self._find(workload, queue)
         return entry
 
     def _refusal(self, workload: PendingWorkload, queue: QueueEntry) -> PendingReason | None:
@@ -161,7 +170,7 @@ class Cycle:
             return PendingReason.MISCONFIGURED
         return None if queue.active else suspension(queue.inactive)
 
-    def _find(
+    def _search(
         self, workload: PendingWorkload, queue: QueueEntry, *, pinned: Pinned | None = None
     ) -> tuple[Assignment, list[Victim]]:
         """The full gang if it fits or can preempt, else the largest smaller one that can."""
@@ -193,14 +202,29 @@ class Cycle:
 
         return largest_gang(workload.pod_sets, attempt) or (full, [])
 
+    def _find(
+        self, workload: PendingWorkload, queue: QueueEntry, *, pinned: Pinned | None = None
+    ) -> tuple[Assignment, list[Victim]]:
+        """Flavors, victims, and the seats that a preemptor will have or that a head holds back."""
+        assignment, victims = self._search(workload, queue, pinned=pinned)
+        board = self._view.board
+        if board is not None and assignment.mode is Mode.PREEMPT and assignment.wanted_seats:
+            mark = self._view.journal.checkpoint()
+            self._let_go({victim.id: victim for victim in victims})
+            seat_preemptor(board, assignment, empty=not victims)
+            self._view.journal.rollback(mark)
+        return assignment, victims
+
     def _victims(
         self, workload: PendingWorkload, queue: QueueEntry, assignment: Assignment
     ) -> list[Victim]:
         if assignment.mode is not Mode.PREEMPT or not self._victims_inline:
             return []
-        return victims_for(
-            Search(self._view, self._now_ms, workload, queue, assignment.need, assignment.usage)
+        search = Search(
+            self._view, self._now_ms, workload, queue, assignment.need, assignment.usage
         )
+        search.seats = assignment.wanted_seats
+        return victims_for(search)
 
     def _can_preempt(self, assignment: Assignment, victims: list[Victim]) -> bool:
         """Whether somebody giving way makes room; without a search, as far as is known."""
@@ -240,7 +264,9 @@ class Cycle:
         if entry.verdict is Verdict.WRONG_NAMESPACE:
             return
         mode = self._recompute(entry)
-        if mode is Mode.NO_FIT:
+        if entry.workload.granted is not None and mode is not Mode.FIT:
+            self._refuse(entry, Verdict.UNSEATED, entry.assignment.reason)
+        elif mode is Mode.NO_FIT:
             self._refuse(entry, Verdict.NO_FIT, entry.assignment.reason)
         elif mode is Mode.PREEMPT and not self._can_preempt(entry.assignment, entry.victims):
             self._refuse(entry, Verdict.NO_CANDIDATES, PendingReason.WAITING_FOR_QUOTA)
@@ -252,7 +278,7 @@ class Cycle:
             entry.verdict = Verdict.DEFERRED
             entry.reason = PendingReason.WAITING_FOR_PREEMPTED_WORKLOADS
             entry.keeps_bookmark = False
-            self._charge(entry.queue.node, entry.assignment.usage)
+            self._hold_back(entry, entry.assignment.usage)
         else:
             self._claim(entry, mode)
 
@@ -263,7 +289,7 @@ class Cycle:
             self._refuse(entry, Verdict.OVERLAPPING, PendingReason.WAITING_FOR_QUOTA)
             return
         unsearched = mode is Mode.PREEMPT and not self._victims_inline
-        fits = unsearched or self._fits(entry)
+        fits = unsearched or all(self._fits(entry))
         if mode is Mode.FIT and self._taken:
             fits = fits and self._fits_today(entry)
         if not fits:
@@ -273,9 +299,9 @@ class Cycle:
             self._taken[victim.id] = victim
             self._claimant_of[victim.id] = entry.workload.id
         if mode is Mode.FIT:
-            self._tree.add(entry.queue.node, entry.assignment.usage)
+            self._take(entry)
         else:
-            self._charge(entry.queue.node, entry.assignment.usage)
+            self._hold_back(entry, entry.assignment.usage)
         if mode is Mode.PREEMPT:
             entry.verdict = Verdict.PREEMPTING
             entry.reason = PendingReason.WAITING_FOR_PREEMPTED_WORKLOADS
@@ -283,56 +309,83 @@ class Cycle:
         else:
             entry.verdict = Verdict.RESERVED
 
-    def _charge(self, node: QuotaNode, usage: Vector) -> None:
+    def _take(self, entry: Entry) -> None:
+        """Charge what the entry gets."""
+        self._tree.add(entry.queue.node, entry.assignment.usage)
+        if self._view.board is not None:
+            self._view.board.charge(entry.assignment.seats)
+
+    def _hold_back(self, entry: Entry, usage: Vector) -> None:
         """Count what nobody holds yet, for the rest of the cycle."""
-        self._tree.add(node, usage)
-        self._claims.append((node, usage))
+        seats = entry.assignment.seats
+        self._tree.add(entry.queue.node, usage)
+        if self._view.board is not None:
+            self._view.board.charge(seats)
+        self._claims.append((entry.queue.node, usage, seats))
 
     def _fits_today(self, entry: Entry) -> bool:
         """Whether there is room while the victims of this cycle are still there.
 
         Kueue leaves this out and can overdraw until they are gone; Muster's ledger never does.
         """
-        journal, tree = self._view.journal, self._tree
-        mark = journal.checkpoint()
-        for node, usage in self._claims:
-            tree.remove(node, usage)
-        fits = tree.fits(entry.queue.node, entry.assignment.usage)
-        journal.rollback(mark)
+        mark = self._view.journal.checkpoint()
+        for node, usage, seats in self._claims:
+            self._tree.remove(node, usage)
+            if self._view.board is not None:
+                self._view.board.release(seats)
+        fits = self._has_quota(entry) and self._has_seats(entry)
+        self._view.journal.rollback(mark)
         return fits
 
-    def _fits(self, entry: Entry) -> bool:
-        """Whether there is room once all victims so far and its own are gone."""
-        journal, tree = self._view.journal, self._tree
-        mark = journal.checkpoint()
-        leaving = {**self._taken, **{victim.id: victim for victim in entry.victims}}
-        for victim in leaving.values():
-            tree.remove(tree.queues[victim.workload.cluster_queue], victim.workload.usage)
-        fits = tree.fits(entry.queue.node, entry.assignment.usage)
-        journal.rollback(mark)
+    def _has_quota(self, entry: Entry) -> bool:
+        return self._tree.fits(entry.queue.node, entry.assignment.usage)
+
+    def _has_seats(self, entry: Entry) -> bool:
+        board = self._view.board
+        return board is None or board.fits(entry.assignment.seats)
+
+    def _fits(self, entry: Entry) -> tuple[bool, bool]:
+        """Whether quota and seats are free once all victims so far and its own are gone."""
+        mark = self._view.journal.checkpoint()
+        self._let_go({**self._taken, **{victim.id: victim for victim in entry.victims}})
+        fits = self._has_quota(entry), self._has_seats(entry)
+        self._view.journal.rollback(mark)
         return fits
+
+    def _let_go(self, victims: Mapping[str, Victim]) -> None:
+        for victim in victims.values():
+            holder = victim.workload
+            self._tree.remove(self._tree.queues[holder.cluster_queue], holder.usage)
+            if self._view.board is not None:
+                self._view.board.release(holder.seats)
 
     def _recompute(self, entry: Entry) -> Mode:
-        """Look again when somebody else took the same victims (R-45)."""
+        """Look again when somebody else took the same victims or the same seats (R-45)."""
+        policy = self._view.policy
         mode = entry.assignment.mode
         overlap = any(victim.id in self._taken for victim in entry.victims)
-        if not (overlap and self._view.policy.recompute_on_overlap):
+        contested = overlap and policy.recompute_on_overlap
+        if not overlap and policy.reseat_within_cycle and entry.assignment.seats:
+            contested = self._fits(entry) == (True, False)
+        if not contested or mode is Mode.NO_FIT:
             return mode
+        if entry.workload.granted is not None:
+            entry.assignment = second_pass(self._view, entry.workload, entry.workload.granted)
+            return entry.assignment.mode
         pinned = [
             {resource: choice.flavor for resource, choice in pod_set.choices.items()}
             for pod_set in entry.assignment.pod_sets
         ]
-        journal, tree = self._view.journal, self._tree
+        journal = self._view.journal
         mark = journal.checkpoint()
-        for victim in self._taken.values():
-            tree.remove(tree.queues[victim.workload.cluster_queue], victim.workload.usage)
-            journal.put(self._view.gone, victim.id, True)  # noqa: FBT003 - a set of ids
+        self._let_go(self._taken)
+        for victim_id in self._taken:
+            journal.put(self._view.gone, victim_id, True)  # noqa: FBT003 - a set of ids
         entry.assignment, entry.victims = self._find(entry.workload, entry.queue, pinned=pinned)
         journal.rollback(mark)
-        entry.keeps_bookmark = False
         entry.recomputed = True
         mode = entry.assignment.mode
-        return Mode.DEFERRED_FIT if mode is Mode.FIT else mode
+        return Mode.DEFERRED_FIT if mode is Mode.FIT and self._taken else mode
 
     def _refuse(self, entry: Entry, verdict: Verdict, reason: PendingReason | None) -> None:
         entry.verdict = verdict
@@ -345,7 +398,7 @@ class Cycle:
         if policy.reclaim_within_cohort is ReclaimWithinCohort.ANY and not always:
             return
         entry.reserved = reserved_for_head(entry.queue.node, entry.assignment)
-        self._charge(entry.queue.node, entry.reserved)
+        self._hold_back(entry, entry.reserved)
 
 
 def entry_key(entry: Entry, policy: Policy) -> tuple[bool, bool, int, int, int, str]:

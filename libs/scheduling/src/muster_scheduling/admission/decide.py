@@ -4,21 +4,24 @@ Cohort trees do not touch each other, so each is decided by itself; within a tre
 is one cycle of Kueue. The state is left exactly as it was found.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from muster_domain.conditions import Explanation
 from muster_domain.errors import Conflict
+from muster_domain.states import Admission
 from muster_scheduling.admission.cycle import Cycle, Entry, Verdict
 from muster_scheduling.admission.decision import (
     Budget,
     Decision,
     EffectGroup,
+    EvictUnseated,
     EvictWorkload,
     FinishReplaced,
     Place,
     RequestPreemption,
     Requeued,
     ReserveQuota,
+    SeatWorkload,
     StopReason,
     perform,
     requeue,
@@ -39,6 +42,7 @@ class _Draft:
     explanations: dict[str, Explanation] = field(default_factory=dict[str, Explanation])
     settled: list[str] = field(default_factory=list[str])
     cycles: dict[str, int] = field(default_factory=dict[str, int])
+    seen_again: list[str] = field(default_factory=list[str])
     requested: set[str] = field(default_factory=set[str])
     looked_at: int = 0
 
@@ -82,6 +86,7 @@ def decide(
         looked_at=draft.looked_at,
         stopped=stopped,
         now_ms=snapshot.now_ms,
+        seen_again=tuple(draft.seen_again),
     )
 
 
@@ -109,7 +114,12 @@ def _decide_tree(
 
 
 def _heads(view: AdmissionView, root: str) -> list[tuple[PendingWorkload, QueueEntry]]:
-    heads: list[tuple[PendingWorkload, QueueEntry]] = []
+    heads: list[tuple[PendingWorkload, QueueEntry]] = [
+        (workload, view.catalog.queues[workload.granted.cluster_queue])
+        for workload in view.second_pass.values()
+        if workload.granted is not None
+        and view.catalog.queues[workload.granted.cluster_queue].root == root
+    ]
     for entry in view.catalog.queues_of_root.get(root, ()):
         if entry.active:
             head = view.queues[entry.name].head()
@@ -149,8 +159,11 @@ def _one_cycle(
             draft.steps.append(group)
             for effect in group.effects:
                 perform(view, effect, snapshot.now_ms)
-        if entry.verdict is not Verdict.RESERVED:
-            step = _requeued(entry)
+        if entry.workload.granted is not None:
+            view.second_pass_done(entry.workload.id)
+            draft.seen_again.append(entry.workload.id)
+        elif entry.verdict is not Verdict.RESERVED:
+            step = _requeued(entry, by_shape=view.policy.equivalence_classes)
             draft.steps.append(step)
             requeue(view, step)
         draft.explanations[entry.workload.id] = explain_entry(entry)
@@ -158,6 +171,10 @@ def _one_cycle(
 
 def _group(view: AdmissionView, entry: Entry, draft: _Draft) -> EffectGroup | None:
     match entry.verdict:
+        case Verdict.RESERVED if entry.workload.granted is not None:
+            return _seating(entry, entry.workload.granted)
+        case Verdict.UNSEATED:
+            return _loss(view, entry)
         case Verdict.RESERVED:
             return _reservation(entry)
         case Verdict.PREEMPTING if entry.victims:
@@ -176,6 +193,7 @@ def _reservation(entry: Entry) -> EffectGroup:
         admission=entry.assignment.admission(entry.queue.name),
         usage=entry.assignment.usage,
         attempt=workload.attempt + 1,
+        seats=entry.assignment.seats,
         borrowing=entry.assignment.borrowing,
     )
     replaced = entry.assignment.replaced
@@ -183,6 +201,31 @@ def _reservation(entry: Entry) -> EffectGroup:
         return EffectGroup(workload_id=workload.id, effects=(reserve,))
     finish = FinishReplaced(workload_id=replaced, replaced_by=workload.id)
     return EffectGroup(workload_id=workload.id, effects=(reserve, finish))
+
+
+def _seating(entry: Entry, granted: Admission) -> EffectGroup:
+    """All seats of a holder: those it keeps and those it gets."""
+    workload, placed = entry.workload, entry.assignment.placed
+    held = {seats.pod_set: seats for seats in (*workload.seats, *entry.assignment.seats)}
+    effect = SeatWorkload(
+        workload_id=workload.id,
+        admission=granted,
+        placed=placed,
+        seats=tuple(
+            replace(held[name], assignment=assignment)
+            for name, assignment in placed.items()
+            if name in held
+        ),
+    )
+    return EffectGroup(workload_id=workload.id, effects=(effect,))
+
+
+def _loss(view: AdmissionView, entry: Entry) -> EffectGroup | None:
+    workload = entry.workload
+    if not workload.lost_node or not view.policy.evict_when_unseated:
+        return None
+    effect = EvictUnseated(workload_id=workload.id, lost_node=workload.lost_node)
+    return EffectGroup(workload_id=workload.id, effects=(effect,))
 
 
 def _request(entry: Entry) -> EffectGroup:
@@ -212,14 +255,17 @@ def _evictions(view: AdmissionView, entry: Entry) -> EffectGroup | None:
         return None
     wanted = entry.assignment.wanted(entry.queue.name)
     return EffectGroup(
-        workload_id=workload.id, effects=evictions, wanted=wanted, recomputed=entry.recomputed
+        workload_id=workload.id,
+        effects=evictions,
+        wanted=wanted,
+        by_quota_alone=not (entry.recomputed or entry.assignment.wanted_seats),
     )
 
 
-def _requeued(entry: Entry) -> Requeued:
+def _requeued(entry: Entry, *, by_shape: bool) -> Requeued:
     if entry.stays_in_line:
         place = Place.IN_LINE
-    elif entry.shape_has_no_chance:
+    elif by_shape and entry.shape_has_no_chance:
         place = Place.PARKED_WITH_SHAPE
     else:
         place = Place.PARKED

@@ -7,8 +7,10 @@ from typing import assert_never
 
 from muster_domain.conditions import Explanation, PreemptionReason
 from muster_domain.states import Admission
+from muster_scheduling.placement.topology.assignment import TopologyAssignment
 from muster_scheduling.preemption.victims import Wanted
 from muster_scheduling.quota import FlavorResource, Vector
+from muster_scheduling.snapshot.board import Seats
 from muster_scheduling.snapshot.view import AdmissionView
 from muster_scheduling.snapshot.workloads import AdmittedWorkload, PendingWorkload, ScanBookmark
 
@@ -22,6 +24,28 @@ class ReserveQuota:
     usage: Vector
     attempt: int
     borrowing: int = 0
+    seats: tuple[Seats, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeatWorkload:
+    """A holder of quota gets seats, or others for those of a lost node.
+
+    `placed` is where all its pods sit now, by pod set.
+    """
+
+    workload_id: str
+    admission: Admission
+    placed: Mapping[str, TopologyAssignment]
+    seats: tuple[Seats, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictUnseated:
+    """A workload lost a node and there are no other seats: it must go (R-88)."""
+
+    workload_id: str
+    lost_node: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,21 +91,23 @@ class FinishReplaced:
     replaced_by: str
 
 
-Effect = ReserveQuota | EvictWorkload | RequestPreemption | FinishReplaced
+Effect = (
+    ReserveQuota | EvictWorkload | RequestPreemption | FinishReplaced | SeatWorkload | EvictUnseated
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectGroup:
     """Effects that are committed together or not at all.
 
-    `wanted` is what a preemptor's victims give way for; `recomputed` when they were chosen again
-    after others had claimed usage in the same cycle.
+    `wanted` is what a preemptor's victims give way for. `by_quota_alone` unless seats counted as
+    well, or the victims were chosen again after others had claimed usage in the same cycle.
     """
 
     workload_id: str
     effects: tuple[Effect, ...]
     wanted: Wanted | None = None
-    recomputed: bool = False
+    by_quota_alone: bool = True
 
 
 class Place(StrEnum):
@@ -126,7 +152,8 @@ class Decision:
     """What one call of `decide` found.
 
     `steps` repeats groups and requeues in the order in which they happened, for `replay`.
-    `settled` names the cohort trees in which nothing more can happen until something changes.
+    `seen_again` are holders that came back for seats. `settled` names the cohort trees in which
+    nothing more can happen until something changes.
     """
 
     groups: tuple[EffectGroup, ...]
@@ -138,6 +165,7 @@ class Decision:
     looked_at: int
     stopped: StopReason
     now_ms: int
+    seen_again: tuple[str, ...] = ()
 
     def replay(self, view: AdmissionView) -> None:
         """Do to the view what the decision did to its own copy."""
@@ -150,6 +178,8 @@ class Decision:
                     requeue(view, step)
                 case _:
                     assert_never(step)
+        for workload_id in self.seen_again:
+            view.second_pass.pop(workload_id, None)
         for root, cycle in self.cycles.items():
             view.cycles[root] = cycle
         for root in self.settled:
@@ -166,8 +196,10 @@ def perform(view: AdmissionView, effect: Effect, now_ms: int) -> None:
                     view.penalise(pending)
                 view.take(pending)
                 view.hold(holder(pending, effect, now_ms))
-        case EvictWorkload():
+        case EvictWorkload() | EvictUnseated():
             view.evict(effect.workload_id)
+        case SeatWorkload():
+            view.reseat(effect.workload_id, effect.seats)
         case RequestPreemption() | FinishReplaced():
             pass
         case _:
@@ -207,4 +239,5 @@ def holder(pending: PendingWorkload, effect: ReserveQuota, now_ms: int) -> Admit
         attempt=effect.attempt,
         usage=effect.usage,
         admission=effect.admission,
+        seats=effect.seats,
     )

@@ -29,6 +29,7 @@ from muster_scheduling.admission.modes import (
     preferred,
     scan_goes_on,
 )
+from muster_scheduling.admission.seating import seat
 from muster_scheduling.preemption.victims import Possibility
 from muster_scheduling.quota import FlavorResource
 from muster_scheduling.snapshot.catalog import Group, QueueEntry
@@ -75,7 +76,7 @@ class FlavorAssigner:
         self._entry = entry
         self._oracle = oracle
         self._pinned = pinned
-        self._bookmark = usable_bookmark(view, workload, entry)
+        self._bookmark = usable_bookmark(view, workload, entry) if pinned is None else None
         self._fungibility = entry.queue.flavor_fungibility
         policy = entry.queue.preemption
         self._preempts_while_borrowing = (
@@ -107,6 +108,8 @@ class FlavorAssigner:
         reasons = [p.reason for p in assignment.pod_sets if p.reason is not None]
         assignment.reason = most_severe(reasons)
         assignment.mode = min((p.mode for p in assignment.pod_sets), default=Mode.NO_FIT)
+        if not reasons and assignment.reason is None:
+            seat(self._view, self._workload, self._entry, assignment)
         assignment.bookmark = ScanBookmark(
             tuple(tried),
             self._view.generation(self._entry),

@@ -1,11 +1,12 @@
 """What can never fit, said before anybody waits for it."""
 
+from dataclasses import dataclass
+
 from muster_domain.conditions import Explanation, FlavorVerdict, PendingReason
 from muster_scheduling.admission.eligibility import obstacle
 from muster_scheduling.admission.explain import amount
-from muster_scheduling.quota import FlavorResource, QuotaNode
 from muster_scheduling.quota.tree import is_unlimited
-from muster_scheduling.snapshot.catalog import Group, QueueEntry
+from muster_scheduling.snapshot.catalog import QueueEntry
 from muster_scheduling.snapshot.view import AdmissionView
 from muster_scheduling.snapshot.volcano import volcano_queue_name
 from muster_scheduling.snapshot.workloads import PendingWorkload, PodSetRequest
@@ -14,8 +15,9 @@ from muster_scheduling.snapshot.workloads import PendingWorkload, PodSetRequest
 def max_possible(view: AdmissionView, workload: PendingWorkload) -> Explanation | None:
     """Why the workload could not start even with everybody else gone; `None` when it could.
 
-    Looks at every pod set by itself and at the smallest size that would do; pod sets that fit one
-    by one but never together are found when it is their turn.
+    Looks at the smallest size that would do: at all pod sets together, which may use every flavor
+    that any of them may, and at each by itself, which must do with one flavor. Pod sets that pass
+    both and still never fit are found when it is their turn.
     """
     name = view.catalog.cluster_queue_name(
         workload.namespace, workload.queue_name, volcano=workload.volcano
@@ -23,32 +25,94 @@ def max_possible(view: AdmissionView, workload: PendingWorkload) -> Explanation 
     entry = view.catalog.queues.get(name)
     if entry is None:
         return None
-    verdicts: list[FlavorVerdict] = []
-    messages: list[str] = []
-    reason = PendingReason.EXCEEDS_MAX_QUOTA
-    for pod_set in workload.pod_sets:
-        for resource, asked in _asked(entry, pod_set).items():
-            group = entry.group_of.get(resource)
-            if group is None:
-                reason = PendingReason.NO_MATCHING_FLAVOR
-                messages.append(f"ClusterQueue {entry.name} has no quota for {resource}")
-                continue
-            reaches = _reaches(view, workload, pod_set, entry, group, resource)
-            if not reaches or max(reach for _, reach in reaches) >= asked:
-                continue
-            flavor, reach = max(reaches, key=lambda found: (found[1], found[0]))
-            messages.append(_too_much(entry, (flavor, resource), asked, reach))
-            verdicts += [
-                _verdict(pod_set, entry.node, (name, resource), asked) for name, _ in reaches
-            ]
-    if not messages:
+    asks = [_Ask(pod_set.name, _asked(entry, pod_set), pod_set) for pod_set in workload.pod_sets]
+    uncovered = sorted({r for ask in asks for r in ask.amounts if r not in entry.group_of})
+    if uncovered:
+        return Explanation(
+            reason=PendingReason.NO_MATCHING_FLAVOR,
+            message="; ".join(
+                f"ClusterQueue {entry.name} has no quota for {resource}" for resource in uncovered
+            ),
+            remedy="leave that resource out, or have quota for it declared",
+        )
+    found: list[tuple[str, FlavorVerdict]] = []
+    for resource in sorted({resource for ask in asks for resource in ask.amounts}):
+        found += _too_much_of(view, workload, entry, resource, asks)
+    if not found:
         return None
     return Explanation(
-        reason=reason,
-        message="; ".join(dict.fromkeys(messages)),
-        flavors=tuple(verdicts),
+        reason=PendingReason.EXCEEDS_MAX_QUOTA,
+        message="; ".join(dict.fromkeys(message for message, _ in found)),
+        flavors=tuple(verdict for _, verdict in found),
         remedy="ask less, or have the quota raised",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    """What one pod set asks, in milli-units by resource."""
+
+    name: str
+    amounts: dict[str, int]
+    pod_set: PodSetRequest
+
+
+def _too_much_of(
+    view: AdmissionView,
+    workload: PendingWorkload,
+    entry: QueueEntry,
+    resource: str,
+    asks: list[_Ask],
+) -> list[tuple[str, FlavorVerdict]]:
+    """What the workload asks too much of one resource: the total if that is it, else pod sets."""
+    group = entry.group_of[resource]
+    asking = [ask for ask in asks if resource in ask.amounts]
+    usable = {
+        ask.name: [
+            flavor
+            for flavor in group.flavors
+            if not obstacle(view, workload, ask.pod_set, entry, flavor)
+        ]
+        for ask in asking
+    }
+    together = [f for f in group.flavors if any(f in flavors for flavors in usable.values())]
+    total = sum(ask.amounts[resource] for ask in asking)
+    if together and total > _reach(entry, together, resource):
+        name = asking[0].name if len(asking) == 1 else "all pod sets"
+        return [_finding(entry, together, resource, name, total)]
+    return [
+        _finding(entry, [best], resource, ask.name, ask.amounts[resource])
+        for ask in asking
+        if usable[ask.name]
+        and ask.amounts[resource]
+        > _reach(entry, [best := _best(entry, usable[ask.name], resource)], resource)
+    ]
+
+
+def _reach(entry: QueueEntry, flavors: list[str], resource: str) -> int:
+    return sum(entry.node.potential.get((flavor, resource), 0) for flavor in flavors)
+
+
+def _best(entry: QueueEntry, flavors: list[str], resource: str) -> str:
+    return max(flavors, key=lambda flavor: (_reach(entry, [flavor], resource), flavor))
+
+
+def _finding(
+    entry: QueueEntry, flavors: list[str], resource: str, name: str, asked: int
+) -> tuple[str, FlavorVerdict]:
+    own = sum(entry.node.nominal((flavor, resource)) for flavor in flavors)
+    reach = _reach(entry, flavors, resource)
+    verdict = FlavorVerdict(
+        pod_set=name,
+        resource=resource,
+        flavor=", ".join(flavors),
+        reason=PendingReason.EXCEEDS_MAX_QUOTA,
+        requested_milli=asked,
+        nominal_milli=own,
+        used_milli=sum(entry.node.used((flavor, resource)) for flavor in flavors),
+        max_milli=reach,
+    )
+    return _too_much(entry, resource, asked, own, reach), verdict
 
 
 def _asked(entry: QueueEntry, pod_set: PodSetRequest) -> dict[str, int]:
@@ -65,31 +129,13 @@ def _asked(entry: QueueEntry, pod_set: PodSetRequest) -> dict[str, int]:
     }
 
 
-def _reaches(
-    view: AdmissionView,
-    workload: PendingWorkload,
-    pod_set: PodSetRequest,
-    entry: QueueEntry,
-    group: Group,
-    resource: str,
-) -> list[tuple[str, int]]:
-    """The flavors that may serve the pod set, each with the most that it could ever give."""
-    return [
-        (flavor, entry.node.potential.get((flavor, resource), 0))
-        for flavor in group.flavors
-        if not obstacle(view, workload, pod_set, entry, flavor)
-    ]
-
-
-def _too_much(entry: QueueEntry, fr: FlavorResource, asked: int, reach: int) -> str:
-    resource = fr[1]
+def _too_much(entry: QueueEntry, resource: str, asked: int, own: int, reach: int) -> str:
     volcano = volcano_queue_name(entry.name)
     if volcano:
         return (
             f"asks {amount(asked)} {resource}; Volcano queue {volcano} is capped at "
             f"{amount(reach)} (capability)"
         )
-    own = entry.node.nominal(fr)
     text = f"asks {amount(asked)} {resource}; {entry.name} can have at most {amount(reach)}"
     if entry.node.parent is None or is_unlimited(reach):
         return f"{text} (its own quota)"
@@ -97,19 +143,4 @@ def _too_much(entry: QueueEntry, fr: FlavorResource, asked: int, reach: int) -> 
     return (
         f"{text} ({amount(own)} nominal + {amount(lent)} lent by the cohort "
         f"{entry.node.parent.name})"
-    )
-
-
-def _verdict(
-    pod_set: PodSetRequest, node: QuotaNode, fr: FlavorResource, asked: int
-) -> FlavorVerdict:
-    return FlavorVerdict(
-        pod_set=pod_set.name,
-        resource=fr[1],
-        flavor=fr[0],
-        reason=PendingReason.EXCEEDS_MAX_QUOTA,
-        requested_milli=asked,
-        nominal_milli=node.nominal(fr),
-        used_milli=node.used(fr),
-        max_milli=node.potential.get(fr, 0),
     )

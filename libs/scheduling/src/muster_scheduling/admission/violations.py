@@ -145,12 +145,13 @@ class _Check:
     def _victims(self, group: EffectGroup, wanted: Wanted, victims: list[str]) -> None:
         """Together they are enough; at most the last one found could have stayed (R-55).
 
-        Victims that were chosen again amid a cycle answer to claims that a decision does not show.
+        Victims that make room for seats too, or were chosen again amid a cycle, answer to more than
+        a decision shows.
         """
         queue = wanted.cluster_queue
         if not self._room(wanted, without=sorted(self._evicted & set(self._holders))):
             self._say(ViolationKind.NOT_ENOUGH_VICTIMS, queue)
-        if group.recomputed:
+        if not group.by_quota_alone:
             return
         needless = [
             victim

@@ -8,6 +8,7 @@ from muster_domain.conditions import PreemptionReason
 from muster_domain.queues import ReclaimWithinCohort, WithinClusterQueue
 from muster_scheduling.fairness.history import UsageKey
 from muster_scheduling.quota import FlavorResource, QuotaNode, Vector
+from muster_scheduling.snapshot.board import Wanted, refusal
 from muster_scheduling.snapshot.catalog import QueueEntry
 from muster_scheduling.snapshot.view import AdmissionView
 from muster_scheduling.snapshot.workloads import AdmittedWorkload, PendingWorkload
@@ -35,9 +36,10 @@ class Search:
     """One question: who must go so that `preemptor` can have `usage` in `entry`.
 
     `need` are the pairs for which room must be made: only who uses one of them is a candidate.
+    `seats` must be found as well, where admission seats workloads itself.
     """
 
-    __slots__ = ("entry", "need", "node", "now_ms", "preemptor", "tree", "usage", "view")
+    __slots__ = ("entry", "need", "node", "now_ms", "preemptor", "seats", "tree", "usage", "view")
 
     def __init__(
         self,
@@ -56,14 +58,19 @@ class Search:
         self.node: QuotaNode = entry.node
         self.need = need
         self.usage = usage
+        self.seats: Wanted | None = None
 
     def remove(self, workload: AdmittedWorkload) -> None:
         """Pretend that a workload is gone."""
         self.tree.remove(self.view.tree.queues[workload.cluster_queue], workload.usage)
+        if self.view.board is not None:
+            self.view.board.release(workload.seats)
 
     def restore(self, workload: AdmittedWorkload) -> None:
         """Pretend that it is back."""
         self.tree.add(self.view.tree.queues[workload.cluster_queue], workload.usage)
+        if self.view.board is not None:
+            self.view.board.charge(workload.seats)
 
     def fits(self, *, borrowing: bool) -> bool:
         """Whether there is room now, `borrowing` or only within the queue's own quota."""
@@ -73,7 +80,10 @@ class Search:
                 return False
             if amount > tree.free(node, fr):
                 return False
-        return True
+        board = self.view.board
+        if board is None or not self.seats:
+            return True
+        return refusal(board.find(self.seats)) is None
 
     def holders(self, queue: str) -> Iterable[AdmittedWorkload]:
         """Workloads of a ClusterQueue that hold something needed."""

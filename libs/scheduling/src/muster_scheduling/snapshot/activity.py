@@ -79,6 +79,15 @@ def condition(found: tuple[Obstruction, ...]) -> tuple[str, str]:
     return found[0].reason, f"Can't admit new workloads: {messages}."
 
 
+def delays_topology(queue: ClusterQueue, checks: Mapping[str, AdmissionCheck], flavor: str) -> bool:
+    """Whether a check must answer before pods in the flavor are given seats (R-89)."""
+    return any(
+        checks[rule.name].controller in (_MULTIKUEUE, _PROVISIONING)
+        for rule in queue.admission_checks
+        if rule.name in checks and (not rule.on_flavors or flavor in rule.on_flavors)
+    )
+
+
 def terminating() -> Obstruction:
     """A queue that is being deleted admits nothing, whatever else is wrong."""
     return Obstruction(InactiveReason.TERMINATING, "clusterQueue is terminating")

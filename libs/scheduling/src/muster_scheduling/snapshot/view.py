@@ -19,6 +19,7 @@ from muster_scheduling.ordering.keys import backoff_expired
 from muster_scheduling.ordering.pending import PendingQueue
 from muster_scheduling.policy import Policy
 from muster_scheduling.quota import Journal, QuotaTree, Vector
+from muster_scheduling.snapshot.board import Seats, TopologyBoard
 from muster_scheduling.snapshot.catalog import Catalog, Configuration, QueueEntry
 from muster_scheduling.snapshot.workloads import AdmittedWorkload, PendingWorkload
 
@@ -47,6 +48,8 @@ class AdmissionView:
         self.dirty: dict[str, None] = {}
         self.gone: dict[str, bool] = {}
         self.eligibility: dict[tuple[str, str, str], str] = {}
+        self.board: TopologyBoard | None = None
+        self.second_pass: dict[str, PendingWorkload] = {}
         self.version = 0
         self._flush: dict[str, None] = {}
         self._due: list[tuple[int, str]] = []
@@ -137,6 +140,8 @@ class AdmissionView:
         entry = self.catalog.queues.get(workload.cluster_queue)
         if entry is not None:
             self.tree.add(entry.node, workload.usage)
+        if self.board is not None:
+            self.board.charge(workload.seats)
 
     def mark_evicting(self, workload_id: str) -> None:
         """It must go. Its quota stays charged."""
@@ -183,6 +188,8 @@ class AdmissionView:
         entry = self.catalog.queues.get(workload.cluster_queue)
         if entry is not None:
             self.tree.remove(entry.node, workload.usage)
+        if self.board is not None:
+            self.board.release(workload.seats)
 
     def resize(self, workload_id: str, usage: dict[tuple[str, str], int]) -> None:
         """Charge a holder differently from now on (pods that are done give quota back)."""
@@ -276,6 +283,40 @@ class AdmissionView:
         if history is not None:
             history.penalties.pop(workload_id, None)
 
+    def use_board(self, board: TopologyBoard) -> None:
+        """Seat workloads from now on, where one process decides everything."""
+        self.board = board
+        board.attach(self.journal)
+        for holder in self.holders.values():
+            board.charge(holder.seats)
+        self._settle()
+
+    def look_again(self, workload: PendingWorkload) -> None:
+        """Let a holder be looked at once in the next decision, for its seats (R-49)."""
+        granted = workload.granted
+        if granted is None or granted.cluster_queue not in self.catalog.queues:
+            raise Conflict(f"workload {workload.id} holds no quota")
+        self.second_pass[workload.id] = workload
+        self.dirty[self.catalog.queues[granted.cluster_queue].root] = None
+        self._settle()
+
+    def reseat(self, workload_id: str, seats: tuple[Seats, ...]) -> None:
+        """Give a holder other seats, journalled."""
+        holder = self.holders[workload_id]
+        if self.board is not None:
+            self.board.release(holder.seats)
+            self.board.charge(seats)
+        self.journal.called(self._set_seats, holder, holder.seats)
+        holder.seats = seats
+
+    def second_pass_done(self, workload_id: str) -> None:
+        """A holder was looked at for its seats, journalled."""
+        self.journal.drop(self.second_pass, workload_id)
+
+    @staticmethod
+    def _set_seats(holder: AdmittedWorkload, seats: tuple[Seats, ...]) -> None:
+        holder.seats = seats
+
     def claim(self, workload_id: str, cluster_queue: str, usage: Vector) -> None:
         """Count what a preemptor waits for as used by it, for everybody else."""
         self.claims[workload_id] = (cluster_queue, usage)
@@ -318,6 +359,8 @@ class AdmissionView:
         self.tree: QuotaTree = self.catalog.tree
         self.journal: Journal = self.tree.journal
         self.eligibility.clear()
+        if self.board is not None:
+            self.board.attach(self.journal)
         self.queues = {
             name: PendingQueue(
                 name, self.journal, self.usage_key if self.shares_turns(entry) else None

@@ -13,6 +13,8 @@ from muster_domain.workload import LocalQueueRef, PodSet, TopologyRequest, Workl
 from muster_scheduling.ordering.keys import OrderKey, effective_priority, order_key
 from muster_scheduling.policy import Policy
 from muster_scheduling.quota import FlavorResource, Vector, bounded
+from muster_scheduling.snapshot.board import Seats
+from muster_scheduling.snapshot.requests import charged_requests
 
 REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
 ALLOWED_FLAVORS = "kueue.x-k8s.io/workload-allowed-resource-flavors"
@@ -20,12 +22,16 @@ ALLOWED_FLAVORS = "kueue.x-k8s.io/workload-allowed-resource-flavors"
 
 @dataclass(frozen=True, slots=True)
 class PodSetRequest:
-    """One pod set's wish: milli-units of one pod, and what its pods demand of a node."""
+    """One pod set's wish: milli-units of one pod, and what its pods demand of a node.
+
+    `per_pod` is what quota is charged, `raw` what the pod takes of a machine.
+    """
 
     name: str
     count: int
     min_count: int
     per_pod: Mapping[str, int]
+    raw: Mapping[str, int]
     demand: NodeDemand
     topology: TopologyRequest | None
     shape: str
@@ -59,7 +65,8 @@ class PendingWorkload:
     `shape` is equal for workloads that the core cannot tell apart but by age (R-48).
     `replaces` is the key of the smaller slice of an elastic job that this one takes over (R-110).
     `held_back` keeps it out of the line whatever the time.
-    `has_quota` marks one that already holds quota and comes back for something else.
+    `has_quota` marks one that already holds quota (`granted`) and comes back for seats: for all, or
+    for those of `lost_node`.
     """
 
     id: str
@@ -73,6 +80,10 @@ class PendingWorkload:
     shape: str
     requeue_at_ms: int | None = None
     held_back: bool = False
+    granted: Admission | None = None
+    seats: tuple[Seats, ...] = ()
+    lost_node: str = ""
+    owned_by_pod: bool = False
     attempt: int = 0
     allowed_flavors: frozenset[str] | None = None
     replaces: str = ""
@@ -123,6 +134,7 @@ class AdmittedWorkload:
     admission: Admission
     evicting: bool = False
     admitted: bool = False
+    seats: tuple[Seats, ...] = ()
 
 
 def prepare(
@@ -139,7 +151,7 @@ def prepare(
     """
     priority = effective_priority(workload, policy)
     done = reclaimable or {}
-    pod_sets = tuple(_request(p, done.get(p.name, 0)) for p in workload.pod_sets)
+    pod_sets = tuple(_request(p, done.get(p.name, 0), policy) for p in workload.pod_sets)
     allowed = workload.annotations.get(ALLOWED_FLAVORS) if policy.concurrent_admission else None
     flavors = None if allowed is None else frozenset(name.strip() for name in allowed.split(","))
     shape = _digest(priority, [pod_set.shape for pod_set in pod_sets], sorted(flavors or ()))
@@ -168,6 +180,7 @@ def hold(  # noqa: PLR0913 - the facts of one reservation, each by its name
     queued_at_ms: int | None = None,
     evicting: bool = False,
     admitted: bool = False,
+    seats: tuple[Seats, ...] = (),
     reclaimable: Mapping[str, int] | None = None,
 ) -> AdmittedWorkload:
     """Ready a workload that holds quota for being charged and considered as a victim."""
@@ -184,6 +197,7 @@ def hold(  # noqa: PLR0913 - the facts of one reservation, each by its name
         admission=admission,
         evicting=evicting,
         admitted=admitted,
+        seats=seats,
     )
 
 
@@ -195,15 +209,14 @@ def charged(
     """Milli-units by (flavor, resource) that an admission is charged (R-15).
 
     Pods that are done (`reclaimable`, by pod set) give their part back, as soon as fewer than were
-    admitted are left of the pod set as declared.
+    admitted are left of the pod set as declared; so do those that are not declared any more.
     """
-    if not reclaimable:
-        return admission.usage
+    done = reclaimable or {}
     declared = {pod_set.name: pod_set.count for pod_set in pod_sets}
     usage: dict[FlavorResource, int] = {}
     for granted in admission.pod_sets:
         total = declared.get(granted.name, granted.count)
-        left = total - min(reclaimable.get(granted.name, 0), total)
+        left = total - min(done.get(granted.name, 0), total)
         for resource, amount in granted.usage.items():
             shrunk = amount // granted.count * left if left < granted.count else amount
             fr = (granted.flavors[resource], resource)
@@ -211,10 +224,11 @@ def charged(
     return usage
 
 
-def _request(pod_set: PodSet, done: int) -> PodSetRequest:
+def _request(pod_set: PodSet, done: int, policy: Policy) -> PodSetRequest:
     count = pod_set.count - min(done, pod_set.count)
     minimum = count if pod_set.min_count is None else min(count, pod_set.min_count)
     demand = pod_set.demand
+    raw = {name: max(0, amount) for name, amount in pod_set.requests.items()}
     shape = _digest(
         count,
         minimum,
@@ -228,7 +242,8 @@ def _request(pod_set: PodSet, done: int) -> PodSetRequest:
         name=pod_set.name,
         count=count,
         min_count=minimum,
-        per_pod={name: max(0, amount) for name, amount in pod_set.requests.items()},
+        per_pod=charged_requests(raw, policy),
+        raw=raw,
         demand=demand,
         topology=pod_set.topology,
         shape=shape,

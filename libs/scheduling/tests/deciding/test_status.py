@@ -1,0 +1,123 @@
+"""What queues say of themselves, and what pods come to for quota."""
+
+import pytest
+
+from muster_domain.queues import AdmissionCheck, AdmissionCheckRule, StopPolicy
+from muster_scheduling import (
+    Policy,
+    Transformation,
+    TransformationStrategy,
+    cluster_queue_usage,
+    local_queue_usage,
+)
+from muster_scheduling.snapshot.activity import (
+    InactiveReason,
+    Surroundings,
+    condition,
+    obstructions,
+    terminating,
+)
+from muster_scheduling.snapshot.requests import charged_requests
+
+from .builders import GPU, K, job, queue, running, view_of
+
+CHECKS = {
+    "pool": AdmissionCheck(name="pool", controller="example.com/pool"),
+    "far": AdmissionCheck(name="far", controller="kueue.x-k8s.io/multikueue"),
+    "grow": AdmissionCheck(name="grow", controller="kueue.x-k8s.io/provisioning-request"),
+}
+
+
+def test_usage_tells_reserved_from_admitted_and_borrowed() -> None:
+    view = view_of([queue("q", 4, "all"), queue("p", 4, "all")])
+    running(view, job("a", "q", 3))
+    running(view, job("b", "q", 3))
+    view.mark_admitted("a")
+    usage = cluster_queue_usage(view, "q")
+    assert usage is not None
+    assert (usage.reserving_workloads, usage.admitted_workloads) == (2, 1)
+    reserved, used = usage.reserved[0].resources[0], usage.used[0].resources[0]
+    assert (reserved.total_milli, reserved.borrowed_milli) == (6 * K, 2 * K)
+    assert (used.total_milli, used.borrowed_milli) == (3 * K, 0)
+    assert local_queue_usage(view, "ns/q") == usage
+    assert local_queue_usage(view, "ns/nowhere") is None
+
+
+def test_nothing_is_borrowed_without_a_cohort() -> None:
+    view = view_of([queue("q", 2)])
+    running(view, job("a", "q", 3))
+    usage = cluster_queue_usage(view, "q")
+    assert usage is not None
+    assert usage.reserved[0].resources[0].borrowed_milli == 0
+
+
+def activity(*rules: AdmissionCheckRule, inactive: str = "") -> tuple[str, str]:
+    base = queue("q", 1)
+    asked = type(base)(name="q", admission_checks=rules)
+    around = Surroundings(
+        flavors={}, checks=CHECKS, inactive_checks=frozenset([inactive] if inactive else [])
+    )
+    return condition(obstructions(asked, around))
+
+
+@pytest.mark.parametrize(
+    ("rules", "inactive", "reason"),
+    [
+        (["pool"], "", "Ready"),
+        (["gone"], "", InactiveReason.ADMISSION_CHECK_NOT_FOUND),
+        (["pool"], "pool", InactiveReason.ADMISSION_CHECK_INACTIVE),
+        (["far", "far"], "", InactiveReason.SEVERAL_MULTIKUEUE_CHECKS),
+        (["far", "grow"], "", InactiveReason.MULTIKUEUE_WITH_PROVISIONING),
+    ],
+)
+def test_checks_that_cannot_answer_keep_a_queue_inactive(
+    rules: list[str], inactive: str, reason: str
+) -> None:
+    found = activity(*(AdmissionCheckRule(name=name) for name in rules), inactive=inactive)
+    assert found[0] == reason
+
+
+def test_a_check_of_many_clusters_is_not_for_one_flavor() -> None:
+    rule = AdmissionCheckRule(name="far", on_flavors=("a100",))
+    assert activity(rule)[0] == InactiveReason.MULTIKUEUE_CHECK_BY_FLAVOR
+
+
+def test_several_causes_are_told_together() -> None:
+    base = queue("q", 1)
+    stopped = type(base)(
+        name="q", stop_policy=StopPolicy.HOLD, resource_groups=base.resource_groups
+    )
+    found = obstructions(stopped, Surroundings(flavors={}))
+    assert condition(found) == (
+        "Stopped",
+        "Can't admit new workloads: is stopped, references missing ResourceFlavor(s): a100.",
+    )
+    assert (
+        condition((terminating(),))[1] == "Can't admit new workloads; clusterQueue is terminating"
+    )
+
+
+@pytest.mark.parametrize(
+    ("requests", "transformation", "expected"),
+    [
+        ({"cpu": 300}, Transformation(source="cpu", outputs_milli={"c": 1_000_000}),
+         {"cpu": 300, "c": 300_000}),
+        ({"cpu": 300}, Transformation(source="cpu", outputs_milli={"c": 1},
+                                      strategy=TransformationStrategy.REPLACE), {"c": 1}),
+        ({"mig": 2 * K, "mem": 3 * K},
+         Transformation(source="mig", outputs_milli={"gb": 5000}, multiply_by="mem"),
+         {"mig": 2 * K, "mem": 3 * K, "gb": 30 * K}),
+        ({"cpu": 300}, Transformation(source="cpu", outputs_milli={"c": -1000}),
+         {"cpu": 300, "c": 0}),
+        ({"cpu": 300}, Transformation(source="gpu", outputs_milli={"c": 1000}), {"cpu": 300}),
+    ],
+)  # fmt: skip
+def test_resources_are_made_of_others_exactly(
+    requests: dict[str, int], transformation: Transformation, expected: dict[str, int]
+) -> None:
+    assert charged_requests(requests, Policy(transformations=(transformation,))) == expected
+
+
+def test_resources_with_an_excluded_prefix_are_free() -> None:
+    policy = Policy(exclude_prefixes=("example.com/",))
+    assert charged_requests({"example.com/nic": K, GPU: K}, policy) == {GPU: K}
