@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -39,11 +40,25 @@ def shard() -> str:
     return f"server-{next(_numbers)}"
 
 
+OpenStore = Callable[..., RedisStore]
+
+
 @pytest.fixture
-async def store(valkey: KillableServer) -> AsyncIterator[RedisStore]:
-    store = RedisStore(valkey.url)
-    yield store
-    await store.close()
+async def open_store() -> AsyncIterator[OpenStore]:
+    """Opens stores and closes them when the test is over, however it ended."""
+    async with AsyncExitStack() as stack:
+
+        def open_one(url: str, options: RedisStoreOptions = RedisStoreOptions()) -> RedisStore:
+            store = RedisStore(url, options)
+            stack.push_async_callback(store.close)
+            return store
+
+        yield open_one
+
+
+@pytest.fixture
+async def store(valkey: KillableServer, open_store: OpenStore) -> RedisStore:
+    return open_store(valkey.url)
 
 
 @pytest.fixture
@@ -112,10 +127,12 @@ async def test_owners_that_overtake_each_other_never_write_below_the_fence(
     assert epochs[-3:] == [WRITERS] * 3
 
 
-async def test_nothing_answered_is_lost_when_the_server_is_killed(tmp_path: Path) -> None:
+async def test_nothing_answered_is_lost_when_the_server_is_killed(
+    tmp_path: Path, open_store: OpenStore
+) -> None:
     """It dies while a commit is on its way; the same commit is sent until it is answered."""
     with ValkeyServer(tmp_path, user="muster", password=ODD_PASSWORD) as valkey:
-        store = RedisStore(valkey.url)
+        store = open_store(valkey.url)
         await store.claim("p00", 1)
         version = 0
         for kill in range(KILLS):
@@ -136,12 +153,11 @@ async def test_nothing_answered_is_lost_when_the_server_is_killed(tmp_path: Path
         assert sorted(image.fields) == sorted(["last", *(f"won/{n}" for n in range(version))])
         entries = await store.read_outbox("p00", OUTBOX_START, 1000)
         assert [entry.message.message_id for entry in entries] == [f"{n}-w" for n in range(version)]
-        await store.close()
 
 
-async def test_a_server_that_is_down_is_transient(tmp_path: Path) -> None:
+async def test_a_server_that_is_down_is_transient(tmp_path: Path, open_store: OpenStore) -> None:
     with ValkeyServer(tmp_path) as valkey:
-        store = RedisStore(valkey.url)
+        store = open_store(valkey.url)
         await store.claim("p00", 1)
         valkey.kill()
         for call in (
@@ -154,12 +170,11 @@ async def test_a_server_that_is_down_is_transient(tmp_path: Path) -> None:
         ):
             with pytest.raises(Transient):
                 await call
-        await store.close()
 
 
-async def test_a_server_that_hangs_is_transient(tmp_path: Path) -> None:
+async def test_a_server_that_hangs_is_transient(tmp_path: Path, open_store: OpenStore) -> None:
     with ValkeyServer(tmp_path) as valkey:
-        store = RedisStore(valkey.url, RedisStoreOptions(timeout_ms=100))
+        store = open_store(valkey.url, RedisStoreOptions(timeout_ms=100))
         await store.claim("p00", 1)
         valkey.server.pause()
         with pytest.raises(Transient):
@@ -167,7 +182,6 @@ async def test_a_server_that_hangs_is_transient(tmp_path: Path) -> None:
         valkey.server.resume()
         assert await store.commit(commit("p00", 0)) == Committed(1)
         assert len(await store.read_outbox("p00", OUTBOX_START, 10)) == 1
-        await store.close()
 
 
 async def test_a_server_that_forgot_the_scripts_is_told_again(
@@ -203,13 +217,15 @@ async def test_a_shard_that_is_written_all_the_time_is_read_whole(
     assert sorted(image.fields) == sorted(["last", *(f"won/{n}" for n in range(version))])
 
 
-async def test_a_commit_into_a_full_memory_changes_nothing(tmp_path: Path) -> None:
+async def test_a_commit_into_a_full_memory_changes_nothing(
+    tmp_path: Path, open_store: OpenStore
+) -> None:
     with ValkeyServer(tmp_path) as valkey:
-        store = RedisStore(valkey.url)
-        client = Redis.from_url(valkey.url)
+        store = open_store(valkey.url)
         await store.claim("p00", 1)
         await store.commit(commit("p00", 0))
         before = await store.load("p00")
+        client = Redis.from_url(valkey.url)
         await client.config_set("maxmemory", "100kb")
         with pytest.raises(Transient):
             await store.commit(commit("p00", 1))
@@ -219,41 +235,38 @@ async def test_a_commit_into_a_full_memory_changes_nothing(tmp_path: Path) -> No
         await client.config_set("maxmemory", "0")
         assert await store.commit(commit("p00", 1)) == Committed(2)
         await client.aclose()
-        await store.close()
 
 
-async def test_a_synced_commit_is_on_the_disk(tmp_path: Path) -> None:
+async def test_a_synced_commit_is_on_the_disk(tmp_path: Path, open_store: OpenStore) -> None:
     with ValkeyServer(tmp_path, appendfsync="always") as valkey:
-        store = RedisStore(valkey.url, RedisStoreOptions(synced=True))
+        store = open_store(valkey.url, RedisStoreOptions(synced=True))
         await store.claim("p00", 1)
         first = commit("p00", 0)
         assert await store.commit(first) == Committed(1)
         assert await store.commit(first) == Committed(1)
         assert await store.commit(replace(first, watermark=9)) == StaleVersion(1)
-        await store.close()
 
 
-async def test_a_server_without_a_file_cannot_be_synced(tmp_path: Path) -> None:
+async def test_a_server_without_a_file_cannot_be_synced(
+    tmp_path: Path, open_store: OpenStore
+) -> None:
     with ValkeyServer(tmp_path, extra="appendonly no") as valkey:
-        store = RedisStore(valkey.url, RedisStoreOptions(synced=True))
+        store = open_store(valkey.url, RedisStoreOptions(synced=True))
         await store.claim("p00", 1)
         with pytest.raises(InvalidValue, match="appendonly"):
             await store.commit(commit("p00", 0))
-        await store.close()
 
 
-async def test_wrong_credentials_are_not_transient(tmp_path: Path) -> None:
+async def test_wrong_credentials_are_not_transient(tmp_path: Path, open_store: OpenStore) -> None:
     reader = "user reader on >look ~* &* +@read +ping +auth +hello +client"
     with ValkeyServer(tmp_path, user="muster", password=PASSWORD, acl_lines=(reader,)) as valkey:
-        wrong = RedisStore(valkey.url.replace(PASSWORD, "guess"))
+        wrong = open_store(valkey.url.replace(PASSWORD, "guess"))
         with pytest.raises(Forbidden):
             await wrong.ping()
-        await wrong.close()
-        read_only = RedisStore(valkey.url.replace(f"muster:{PASSWORD}", "reader:look"))
+        read_only = open_store(valkey.url.replace(f"muster:{PASSWORD}", "reader:look"))
         await read_only.load("p00")
         with pytest.raises(Forbidden):
             await read_only.claim("p00", 1)
-        await read_only.close()
 
 
 async def test_all_keys_of_a_shard_share_one_hash_slot(

@@ -366,13 +366,13 @@ def entries(ledger: Ledger) -> Iterator[tuple[str, Any]]:
 
 
 def test_over_the_memory_store() -> None:
-    run_over(MemoryStore, examples=150)
+    run_over(MemoryStore, examples=100)
 
 
 @pytest.mark.servers
 def test_over_a_real_server(request: pytest.FixtureRequest) -> None:
     url = request.getfixturevalue("valkey").url
-    run_over(lambda: RedisStore(url), examples=40)
+    run_over(lambda: RedisStore(url), examples=30)
 
 
 def run_over(make: Callable[[], Store], examples: int) -> None:
