@@ -31,6 +31,7 @@ WRITERS = 50
 ROUNDS = 12
 KILLS = 4
 DEADLINE_S = 20.0
+PLAIN = RedisStoreOptions()
 PASSWORD = "correct"  # noqa: S105 - of a server that lives for one test
 ODD_PASSWORD = "p:w/@%é"  # noqa: S105 - likewise
 
@@ -48,7 +49,7 @@ async def open_store() -> AsyncIterator[OpenStore]:
     """Opens stores and closes them when the test is over, however it ended."""
     async with AsyncExitStack() as stack:
 
-        def open_one(url: str, options: RedisStoreOptions = RedisStoreOptions()) -> RedisStore:
+        def open_one(url: str, options: RedisStoreOptions = PLAIN) -> RedisStore:
             store = RedisStore(url, options)
             stack.push_async_callback(store.close)
             return store
