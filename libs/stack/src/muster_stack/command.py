@@ -44,9 +44,12 @@ def up(
     """Run NATS, Valkey and every service here until Ctrl-C. Data stays for the next time."""
     console = Console(stderr=True)
     stop = threading.Event()
+    starting = True
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
         stop.set()
+        if starting:
+            raise KeyboardInterrupt
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, on_signal)
@@ -61,6 +64,10 @@ def up(
         stack = Stack(folder, options)
         with console.status("starting"):
             stack.start()
+        starting = False
+    except KeyboardInterrupt as error:
+        console.print("stopped before it had started")
+        raise typer.Exit(1) from error
     except MusterError as error:
         console.print(f"[red]muster did not start:[/] {error}", highlight=False)
         raise typer.Exit(1) from error
