@@ -22,7 +22,7 @@ from muster_contracts.jobs import Decision, Seat, Verdict
 from muster_domain.conditions import Outcome
 from muster_manifests import JobSubmission, load
 
-TOKEN = "secret"
+TOKEN = "not-a-real-one"  # noqa: S105 - so it says
 Handler = Callable[[httpx.Request], httpx.Response]
 
 

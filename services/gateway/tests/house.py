@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from muster_contracts import codec, queries, subjects
 from muster_contracts.events import WorkloadSubmitted
 from muster_contracts.jobs import Decision, Verdict
-from muster_contracts.partitions import PARTITIONS
+from muster_contracts.partitions import PARTITIONS, PLACEMENT_SHARD
 from muster_contracts.subjects import Service
 from muster_domain.conditions import Explanation, Outcome
 from muster_domain.errors import NotFound
@@ -92,7 +92,7 @@ def job_manifest(
 
 def settings_for(url: str, changes: Mapping[str, Any]) -> GatewaySettings:
     tokens = {token_digest(token): entry for token, entry in TOKENS.items()}
-    known = {"nats_url": url, "tokens": SecretStr(json.dumps(tokens)), "query_timeout_s": 1.0}
+    known = {"nats_url": url, "tokens": SecretStr(json.dumps(tokens)), "query_timeout_s": 2.0}
     return GatewaySettings(**{**known, **changes})
 
 
@@ -152,7 +152,9 @@ class Admission:
                 ("verify", self._verify),
             ):
                 await self._serve(name, partition, handler)
-        await self.bus.answer(subjects.query(Service.PLACEMENT, "nodes"), self._nodes)
+        await self.bus.answer(
+            subjects.query(Service.PLACEMENT, "nodes", PLACEMENT_SHARD), self._nodes
+        )
 
     async def _serve(self, name: str, partition: str, handler: Handler) -> None:
         async def respond(question: dict[str, Any]) -> bytes:
@@ -319,7 +321,7 @@ class House:
         return response.json()
 
     async def seen(self, count: int) -> None:
-        await until(lambda: len(self.admission.submitted) >= count)
+        await until(lambda: len(self.admission.submitted) >= count, 30)
 
 
 @asynccontextmanager

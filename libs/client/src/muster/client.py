@@ -38,8 +38,10 @@ T = TypeVar("T")
 
 ANSWER_BYTES_MAX = 256 * 1024 * 1024
 TIMEOUT_S = 35.0
-TRIES_MAX = 6
 TRYING_MAX_S = 20.0
+"""How long a submission is tried again under its key."""
+LOOKING_MAX_S = 3.0
+"""How long a look is tried again: somebody waits for it."""
 STREAM_SILENCE_MAX_S = 45.0
 """The server says something every 15 s; a stream that is silent for longer is dead."""
 _ID = re.compile(r"[0-9a-f]{4,32}")
@@ -215,8 +217,9 @@ class Client:
         return _read(kind, self._request("POST", path, request))
 
     def _request(self, method: str, path: str, request: dict[str, Any]) -> httpx.Response:
+        trying_s = LOOKING_MAX_S if method == "GET" else TRYING_MAX_S
         for attempt in stamina.retry_context(
-            on=Unreachable, attempts=TRIES_MAX, timeout=TRYING_MAX_S, wait_initial=0.2, wait_max=4
+            on=Unreachable, attempts=None, timeout=trying_s, wait_initial=0.2, wait_max=4
         ):
             with attempt:
                 return self._once(method, path, request)

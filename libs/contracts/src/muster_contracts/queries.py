@@ -10,7 +10,7 @@ A question is a JSON object on `subjects.query(owner, name, shard)`; lists are p
 | admission  | quota     | partition | QuotaQuestion     | QuotaPage      |
 | admission  | plan      | partition | PlanQuestion      | Plan           |
 | admission  | verify    | partition | {}                | LedgerReport   |
-| placement  | nodes     | any       | NodesQuestion     | NodePage       |
+| placement  | nodes     | placement | NodesQuestion     | NodePage       |
 | accounting | cost      | any       | CostQuestion      | CostReport     |
 | accounting | prices    | any       | {}                | PriceList      |
 

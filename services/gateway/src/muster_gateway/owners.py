@@ -157,7 +157,11 @@ class Owners:
         nodes: list[NodeRow] = []
         while True:
             page = await self._ask(
-                NodePage, Service.PLACEMENT, Query.NODES, PLACEMENT_SHARD, NodesQuestion(offset=len(nodes))
+                NodePage,
+                Service.PLACEMENT,
+                Query.NODES,
+                PLACEMENT_SHARD,
+                NodesQuestion(offset=len(nodes)),
             )
             nodes += page.nodes
             if not page.nodes or len(nodes) >= page.total:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 from typing import cast
 
+import stamina
 import typer
 
 from muster.cli import jobs, objects, reads, running
@@ -24,8 +25,12 @@ Where Muster is: MUSTER_URL. Who you are: MUSTER_TOKEN, or a token file (MUSTER_
 EPILOG = "Exit codes: " + "; ".join(f"{code.value} {code.meaning}" for code in ExitCode) + "."
 
 
-def build_app() -> typer.Typer:
-    """The command with all its parts."""
+def build_app(first_word: str = "") -> typer.Typer:
+    """The command with all its parts.
+
+    Other packages are only loaded when `first_word` is none of our own commands: their imports cost
+    more than most of what we do.
+    """
     app = typer.Typer(
         name="muster",
         help=HELP,
@@ -36,17 +41,28 @@ def build_app() -> typer.Typer:
     )
     for part in (jobs, running, objects, reads):
         part.register(app)
-    for found in sorted(entry_points(group=COMMANDS), key=lambda entry: entry.name):
-        register = cast("Callable[[typer.Typer], None]", found.load())
-        register(app)
+    if first_word not in _names_of(app):
+        for found in sorted(entry_points(group=COMMANDS), key=lambda entry: entry.name):
+            register = cast("Callable[[typer.Typer], None]", found.load())
+            register(app)
     return app
+
+
+def _names_of(app: typer.Typer) -> set[str]:
+    commands = [command.name or _spelled(command.callback) for command in app.registered_commands]
+    return {*commands, *(str(group.name) for group in app.registered_groups)}
+
+
+def _spelled(function: Callable[..., object] | None) -> str:
+    return function.__name__ if function is not None else ""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and end the process with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    stamina.instrumentation.set_on_retry_hooks([])
     try:
-        build_app()(args=with_plain_wait(given), prog_name="muster")
+        build_app(given[0] if given else "")(args=with_plain_wait(given), prog_name="muster")
     except ClientError as error:
         complain(error)
         sys.exit(error.exit_code)
