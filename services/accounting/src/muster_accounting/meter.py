@@ -53,6 +53,7 @@ class Meter:
     lag_max: int
     _keeper: Bookkeeper | None = None
     _pending: int = 0
+    _behind: set[str] = field(default_factory=set[str])
     _beat_ms: int = 0
     _reporting: asyncio.Semaphore = field(
         default_factory=lambda: asyncio.Semaphore(REPORTS_AT_ONCE)
@@ -98,6 +99,7 @@ class Meter:
             stack.push_async_callback(facts.close)
             stack.push_async_callback(objects.close)
             self._keeper, self._beat_ms = keeper, self.clock()
+            self._behind = {EVENTS.name, OBJECTS.name}
             await self._answer(stack)
             group = await stack.enter_async_context(asyncio.TaskGroup())
             group.create_task(self._follow_objects(keeper, objects))
@@ -115,12 +117,20 @@ class Meter:
                     await keeper.take_facts(facts, batch[-1].sequence)
             self._pending = reader.pending
             self._beat_ms = self.clock()
+            self._note(EVENTS.name, reader, len(batch))
 
     async def _follow_objects(self, keeper: Bookkeeper, reader: "Reader") -> None:
         while True:
             batch = await reader.next_batch(BATCH_MAX, IDLE_WAIT_S)
             if batch:
                 await keeper.take_objects(batch)
+            self._note(OBJECTS.name, reader, len(batch))
+
+    def _note(self, stream: str, reader: "Reader", count: int) -> None:
+        if reader.pending == 0 and count < BATCH_MAX:
+            self._behind.discard(stream)
+        else:
+            self._behind.add(stream)
 
     async def _answer(self, stack: AsyncExitStack) -> None:
         answers: dict[Query, Callable[[dict[str, Any]], Awaitable[bytes]]] = {
@@ -137,7 +147,7 @@ class Meter:
         if keeper is None:
             raise Transient("this replica stands by")
         now_ms = self.clock()
-        through_ms = min(now_ms, keeper.facts_until_ms) if self._pending else now_ms
+        through_ms = min(now_ms, keeper.facts_until_ms) if self._behind else now_ms
         async with self._reporting:
             return codec.encode(await keeper.report(asked, through_ms))
 
