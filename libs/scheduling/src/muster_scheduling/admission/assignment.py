@@ -1,4 +1,7 @@
-"""The outcome of flavor assignment: which flavor for which resource, and why not the others."""
+"""The outcome of flavor assignment: which flavor for which resource, and why not the others.
+
+These are made for every flavor that is looked at, so they are not frozen; nobody changes them.
+"""
 
 from dataclasses import dataclass, field
 
@@ -13,7 +16,7 @@ from muster_scheduling.snapshot.board import Seats
 from muster_scheduling.snapshot.workloads import ScanBookmark
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Choice:
     """One resource's flavor. `tried_index` is where the scan stopped, -1 at the last flavor.
 
@@ -27,7 +30,7 @@ class Choice:
     hopeless: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ResourceVerdict:
     """What one flavor said about one resource, in milli-units.
 
@@ -46,7 +49,7 @@ class ResourceVerdict:
     reason: PendingReason | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Attempt:
     """One flavor looked at for a pod set. `obstacle` says why it was not even tried."""
 

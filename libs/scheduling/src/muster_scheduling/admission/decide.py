@@ -33,6 +33,8 @@ from muster_scheduling.snapshot.catalog import QueueEntry
 from muster_scheduling.snapshot.view import AdmissionView, Snapshot
 from muster_scheduling.snapshot.workloads import PendingWorkload
 
+Head = tuple[PendingWorkload, QueueEntry]
+
 
 @dataclass(slots=True)
 class _Draft:
@@ -96,8 +98,10 @@ def _decide_tree(
     """Cycle until nothing moves; false when the budget ended first."""
     view = snapshot.view
     seen: set[tuple[object, ...]] = set()
+    lines = [entry for entry in view.catalog.queues_of_root.get(root, ()) if entry.active]
     for _ in range(budget.cycles):
-        heads = _heads(view, root)
+        lines = [entry for entry in lines if view.queues[entry.name].active]
+        heads = _again(view, root) + _heads(view, lines)
         if not heads:
             draft.settled.append(root)
             return True
@@ -113,24 +117,27 @@ def _decide_tree(
     return False
 
 
-def _heads(view: AdmissionView, root: str) -> list[tuple[PendingWorkload, QueueEntry]]:
-    heads: list[tuple[PendingWorkload, QueueEntry]] = [
-        (workload, view.catalog.queues[workload.granted.cluster_queue])
+def _again(view: AdmissionView, root: str) -> list[Head]:
+    """Holders of the tree that come back for seats."""
+    queues = view.catalog.queues
+    return [
+        (workload, queues[workload.granted.cluster_queue])
         for workload in view.second_pass.values()
-        if workload.granted is not None
-        and view.catalog.queues[workload.granted.cluster_queue].root == root
+        if workload.granted is not None and queues[workload.granted.cluster_queue].root == root
     ]
-    for entry in view.catalog.queues_of_root.get(root, ()):
-        if entry.active:
-            head = view.queues[entry.name].head()
-            if head is not None:
-                heads.append((head, entry))
+
+
+def _heads(view: AdmissionView, lines: list[QueueEntry]) -> list[Head]:
+    """Whose turn it is in each queue; nobody joins a line while a decision is made."""
+    heads: list[Head] = []
+    for entry in lines:
+        head = view.queues[entry.name].head()
+        if head is not None:
+            heads.append((head, entry))
     return heads
 
 
-def _state(
-    view: AdmissionView, heads: list[tuple[PendingWorkload, QueueEntry]]
-) -> tuple[object, ...]:
+def _state(view: AdmissionView, heads: list[Head]) -> tuple[object, ...]:
     """Everything that makes the next cycle differ from one before, as long as nobody gets in."""
     marks: list[object] = [len(view.evicting), len(view.holders)]
     for workload, entry in heads:
@@ -144,7 +151,7 @@ def _one_cycle(
     snapshot: Snapshot,
     root: str,
     cycle: Cycle,
-    heads: list[tuple[PendingWorkload, QueueEntry]],
+    heads: list[Head],
     draft: _Draft,
 ) -> None:
     view = snapshot.view

@@ -1,7 +1,7 @@
 """How well a flavor suits, and which of two is better (R-33 to R-35)."""
 
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from muster_domain.conditions import PendingReason
 from muster_domain.queues import FlavorFungibility, FungibilityPreference, WhenCan
@@ -33,8 +33,7 @@ class Suit(IntEnum):
         return Mode.NO_FIT if self is Suit.NO_FIT else Mode.PREEMPT
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
+class Outlook(NamedTuple):
     """A flavor's suit and the borrow level at which it would be used."""
 
     suit: Suit
