@@ -75,12 +75,16 @@ class Caller:
     def visible(self, asked: str = "") -> tuple[str, ...]:
         """The namespaces to ask for: the one asked for, else all the caller sees; empty is all.
 
-        Raises `Forbidden` for a namespace that the caller does not see.
+        Raises `Forbidden` for a namespace that the caller does not see, and for one who sees none.
         """
         if asked:
             self.need(Right.READ, asked)
             return (asked,)
-        return () if self.namespaces is None else tuple(sorted(self.namespaces))
+        if self.namespaces is None:
+            return ()
+        if not self.namespaces:
+            raise Forbidden(f"{self.name} is held to no namespace at all")
+        return tuple(sorted(self.namespaces))
 
 
 class Tokens:
