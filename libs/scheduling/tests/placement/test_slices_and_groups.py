@@ -63,6 +63,18 @@ def test_slices_and_other_sets_share_what_there_is() -> None:
     assert by_set == {("main", "r1-0"), ("other", "r2-0")}
 
 
+def test_slices_leave_nothing_twice() -> None:
+    table = table_of(*rack("r1", 4))
+    outcome = place(table, gang(sliced(4, 4), pod_set(1, name="other", gpus=1)))
+    assert isinstance(outcome, Unplaceable)
+    assert outcome.members_seated == 4
+
+
+def test_nodes_outside_of_the_topology_take_no_slices() -> None:
+    table = table_of(*rack("r1", 4), node("bare", gpus=8))
+    assert nodes_of(seat(table, gang(sliced(4, 2)))) == {"r1-0": 4}
+
+
 def test_a_leader_sits_with_its_workers_where_it_costs_none() -> None:
     table = table_of(*rack("r1", 8), *rack("r2", 4, 5), *rack("r3", 4, 4))
     sets = [grouped(1, name="leader", gpus=1), grouped(2, name="workers", gpus=4)]

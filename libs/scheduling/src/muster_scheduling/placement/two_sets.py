@@ -90,7 +90,7 @@ def _fill(beside: Vector, small: int, large: int) -> Vector | None:
             better = ahead > reached[i:]
             reached[i:][better] = ahead[better]
             splits[row, i:][better] = i
-        best = np.minimum(reached, large)
+        best = reached
     if best[small] < large:
         return None
     taken = np.zeros(beside.shape[1], np.int64)

@@ -56,6 +56,14 @@ def test_the_innermost_broken_slice_decides() -> None:
     assert counts(found) == {"x1": 2}
 
 
+def test_lost_inner_slices_are_replaced_whole() -> None:
+    snapshot = floor({"b r1 x1": 3, "b r1 x3": 1})
+    snapshot.charge(assignment({"x1": 2}), {"cpu": 1000})
+    asked = pods(4, request("required", "block", slices="rack:4 host:2"))
+    found = find_assignments(snapshot, [asked], replacement=lost("x2", {"x1": 2, "x2": 2}))
+    assert refusal(found).needed == 1
+
+
 def test_nothing_is_replaced_when_a_second_node_has_gone() -> None:
     asked = pods(4, request("required", "rack"))
     found = find_assignments(
@@ -168,6 +176,13 @@ def test_balanced_placement_is_even_over_as_few_domains_as_best_fit(
         assert refusal(found).needed == count
     else:
         assert counts(found) == expected
+
+
+def test_balance_is_no_more_than_the_smallest_domain_holds() -> None:
+    snapshot = floor({"b r x1": 5, "b r x2": 5, "b r x3": 2})
+    asked = pods(11, request("preferred", "rack"))
+    found = find_assignments(snapshot, [asked], TopologyOptions(balanced=True))
+    assert counts(found) == {"x1": 5, "x2": 4, "x3": 2}
 
 
 def test_a_balanced_group_has_its_leader_beside_workers() -> None:

@@ -136,6 +136,11 @@ def test_slices_are_not_torn(
     assert counts(found) == expected
 
 
+def test_what_is_left_of_an_inner_slice_counts_for_nothing() -> None:
+    asked = pods(4, request("required", "rack", slices="rack:4 host:2"))
+    assert refusal(find_assignments(floor({"b r1 x1": 3, "b r1 x2": 1}), [asked])).fitting == 0
+
+
 def test_inner_slices_may_be_switched_off() -> None:
     cpus = {"b r1 x1": 3, "b r1 x2": 3}
     asked = pods(4, request("required", "block", slices="rack:4 host:2"))
@@ -263,11 +268,18 @@ def _likes(rack: str) -> NodeDemand:
     return NodeDemand(affinity=NodeAffinity(preferred_terms=terms))
 
 
-@pytest.mark.parametrize(("count", "expected"), [(2, {"x2": 2}), (4, {"x1": 4})])
+@pytest.mark.parametrize(
+    ("other", "count", "expected"),
+    [
+        pytest.param(4, 2, {"x2": 2}, id="the preferred rack"),
+        pytest.param(2, 2, {"x2": 2}, id="even when another is tighter"),
+        pytest.param(4, 4, {"x1": 4}, id="unless it is too small"),
+    ],
+)
 def test_preferred_affinity_decides_where_it_is_switched_on(
-    count: int, expected: dict[str, int]
+    other: int, count: int, expected: dict[str, int]
 ) -> None:
-    snapshot = floor({"b r1 x1": 4, "b r2 x2": 3})
+    snapshot = floor({"b r1 x1": other, "b r2 x2": 3})
     asked = TopologyPodSet(
         name="main",
         count=count,
