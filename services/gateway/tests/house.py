@@ -338,6 +338,7 @@ async def open_house(nats_url: str, **changes: object) -> AsyncGenerator[House, 
             metrics=Metrics(),
             tracing=Tracing(settings, Service.GATEWAY),
         )
+        chassis.checks["bus"] = lambda: "" if bus.client.is_connected else "not connected"
         gateway = compose(chassis, settings)
         admission = Admission(other)
         await admission.answer()

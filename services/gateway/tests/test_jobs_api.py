@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -8,7 +9,10 @@ from muster_contracts.events import CancelRequested, WorkloadSubmitted
 from muster_contracts.jobs import Verdict
 from muster_contracts.partitions import partition_of
 from muster_domain.workload import External
-from muster_testing.connection import until
+from muster_manifests.catalogue import ObjectCatalogue
+from muster_runtime.objects import ObjectFeed
+from muster_testing.connection import connected_bus, until
+from muster_testing.servers import KillableServer
 
 from .house import ADMIN, BASE, House, job_manifest
 
@@ -309,6 +313,30 @@ async def test_a_body_over_the_limit_is_refused(house: House) -> None:
         response = await client.post("/v1/jobs", content=b"#" * (codec.BODY_BYTES_MAX + 1))
     assert response.status_code == 413
     assert response.json()["error"]["kind"] == "too_large"
+
+
+async def test_no_path_takes_an_endless_body(house: House) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(100):
+            yield b" " * 100_000
+
+    async with house.client() as client:
+        response = await client.post("/v1/workloads/team-a:x/finish", content=endless())
+    assert response.status_code in (400, 413)
+
+
+async def test_two_gateways_agree_on_what_was_just_applied(
+    house: House, nats: KillableServer
+) -> None:
+    async with connected_bus(nats.url) as bus:
+        other = ObjectFeed(bus, ObjectCatalogue())
+        reading = asyncio.create_task(other.run())
+        await other.wait_complete(10)
+        await house.apply()
+        await other.abreast(10)
+        assert other.catalogue.sequence == house.gateway.feed.catalogue.sequence
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
 
 
 async def test_the_message_on_the_log_can_be_decoded_and_continues_the_trace(house: House) -> None:

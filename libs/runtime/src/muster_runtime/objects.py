@@ -56,6 +56,12 @@ class ObjectFeed:
         except TimeoutError as error:
             raise Transient(f"objects: {self.trouble()}") from error
 
+    async def abreast(self, timeout_s: float) -> None:
+        """Return once everything that is in the stream now is taken in. Raises `Transient`."""
+        newest = await self._bus.last_sequence(OBJECTS.name)
+        if newest > self.catalogue.sequence:
+            await self.wait_for(newest, timeout_s)
+
     async def run(self) -> None:
         """Read until cancelled; outages of the bus are waited out."""
         while True:

@@ -117,6 +117,7 @@ class Worker:
         self._asked = 0
         self._broken = False
         self._last_word_s: float | None = None
+        self._reconnects = 0
         self.done_total = 0
 
     def trouble(self) -> str:
@@ -142,7 +143,7 @@ class Worker:
             await self._stop()
 
     async def _round(self) -> None:
-        if self._subscription is None or self._broken or self._is_silent():
+        if self._subscription is None or self._broken or self._has_lost_touch():
             await self._restart()
         await self._ask_ahead()
         if not self._buffer:
@@ -217,14 +218,16 @@ class Worker:
                 word = b"-NAK " + json.dumps(delay).encode()
         await self._bus.client.publish(message.reply, word)
 
-    def _is_silent(self) -> bool:
-        return self._last_word_s is not None and bool(self.trouble())
+    def _has_lost_touch(self) -> bool:
+        """Whether the server may have forgotten that it was asked: after silence or a reconnect."""
+        return self._bus.client.stats["reconnects"] != self._reconnects or bool(self.trouble())
 
     async def _restart(self) -> None:
         await self._stop()
         client = self._bus.client
         self._asked = 0
         self._broken = False
+        self._reconnects = client.stats["reconnects"]
         self._subscription = await client.subscribe(
             client.new_inbox(),
             cb=self._on_message,

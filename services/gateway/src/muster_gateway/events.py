@@ -27,6 +27,9 @@ SOURCE = "/muster/gateway"
 WORKLOAD_BYTES_MAX = codec.BODY_BYTES_MAX // 2
 """Of a workload on the log; owners repeat it with more around it."""
 
+MESSAGE_LENGTH_MAX = 2_000
+"""Of what a caller says about an end; the rest is cut off."""
+
 JobEnd = CancelRequested | FinishReported | LeaseRenewed
 
 
@@ -88,6 +91,8 @@ def submitted(
 
 def about_job(fact: JobEnd, target: Target, cause: Cause, key: str) -> Outgoing:
     """Say what somebody wants of a workload; the same `key` is the same wish."""
+    if not isinstance(fact, LeaseRenewed):
+        fact = replace(fact, message=fact.message[:MESSAGE_LENGTH_MAX])
     name = codec.EVENT_NAMES[type(fact)]
     return Outgoing(
         subject=subjects.workload_event(

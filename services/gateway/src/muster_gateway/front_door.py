@@ -106,10 +106,22 @@ class FrontDoor:
             external_lease_ms=body.external_lease_ms,
             labels=body.labels,
         )
-        jobs = resolve_jobs(loaded.documents, sender, self._feed.catalogue)
+        jobs = await self._resolve(loaded, sender)
         if not jobs:
             raise InvalidValue("the message holds no job", fix="send one manifest of a job")
         return await check_names(jobs, self._decisions)
+
+    async def _resolve(self, loaded: LoadResult, sender: Sender) -> list[Job]:
+        """The jobs of a message; an object that another gateway has just taken counts, too."""
+        catalogue = self._feed.catalogue
+        seen = catalogue.sequence
+        try:
+            return resolve_jobs(loaded.documents, sender, catalogue)
+        except InvalidValue:
+            await self._feed.abreast(CATALOGUE_WAIT_S)
+            if catalogue.sequence == seen:
+                raise
+            return resolve_jobs(loaded.documents, sender, catalogue)
 
     async def _refused(
         self, letter: _Letter, body: Body | None, loaded: LoadResult | None, error: MusterError

@@ -72,7 +72,9 @@ def resolve_jobs(
             continue
         joined, warnings = _join_declared_group(submission, catalogue)
         resolved = resolve(joined, sender, catalogue)
-        jobs[resolved.workload.id] = Job(document=document, resolved=resolved, warnings=warnings)
+        jobs[resolved.workload.id] = Job(
+            document=document, resolved=resolved, warnings=(*warnings, *resolved.warnings)
+        )
     if len(jobs) > JOBS_MAX:
         raise InvalidValue(f"{len(jobs)} jobs in one file", fix=f"send at most {JOBS_MAX}")
     return list(jobs.values())

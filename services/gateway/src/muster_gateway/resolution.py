@@ -40,6 +40,7 @@ class Resolved:
     workload: Workload
     cluster_queue: str
     partition: str
+    warnings: tuple[str, ...] = ()
 
 
 def workload_id(namespace: str, kind: str, name: str, key: str) -> str:
@@ -66,6 +67,9 @@ def resolve(submission: JobSubmission, sender: Sender, catalogue: ObjectCatalogu
         workload=workload,
         cluster_queue=cluster_queue,
         partition=partition_of(catalogue.root_of(cluster_queue)),
+        warnings=tuple(
+            filter(None, (resolve_priority(submission, catalogue.priority_classes).missing,))
+        ),
     )
 
 

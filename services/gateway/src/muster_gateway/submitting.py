@@ -97,7 +97,7 @@ class Submitting:
         )
 
     async def _load(self, request: Request) -> LoadResult:
-        await self._feed.wait_complete(CATALOGUE_WAIT_S)
+        await self._feed.abreast(CATALOGUE_WAIT_S)
         body = request.body
         loaded = await load_body(
             body, namespace=request.namespace, seed=_key(request), source=request.source

@@ -7,8 +7,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from muster_contracts.api import RefusalAnswer
+from muster_contracts.codec import BODY_BYTES_MAX
 from muster_gateway.composition import Gateway
 from muster_gateway.http import jobs, objects, problems, reads, streams
+from muster_gateway.http.problems import TooLarge
 from muster_runtime.telemetry import TRACEPARENT
 
 VERSION = "1"
@@ -62,8 +64,25 @@ class Observed:
         )
         scope.setdefault("state", {})[TRACEPARENT] = below
         with span:
-            await self._app(scope, receive, seen)
+            await self._app(scope, bounded(receive), seen)
         route = scope.get("route")
         path = route.path if isinstance(route, Route) else "unmatched"
         self._gateway.measures.request_seconds.labels(path).observe(loop.time() - start_s)
         self._gateway.measures.requests.labels(path, scope["method"], status).inc()
+
+
+def bounded(receive: Receive) -> Receive:
+    """The same body, but no longer than a body may be. Raises `TooLarge` where it would be."""
+    size = 0
+
+    async def next_message() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > BODY_BYTES_MAX:
+            raise TooLarge(
+                f"the body has more than {BODY_BYTES_MAX} bytes", fix="send less, or several files"
+            )
+        return message
+
+    return next_message

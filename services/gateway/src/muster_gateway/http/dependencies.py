@@ -7,12 +7,10 @@ from typing import Annotated, cast
 from fastapi import Depends, Header, Query, Request
 from fastapi.security import HTTPBearer
 
-from muster_contracts.codec import BODY_BYTES_MAX
 from muster_gateway.access import Caller
 from muster_gateway.bodies import checked_name
 from muster_gateway.composition import Gateway
 from muster_gateway.events import Cause
-from muster_gateway.http.problems import TooLarge
 from muster_runtime.clock import now_ms
 from muster_runtime.telemetry import TRACEPARENT
 
@@ -39,17 +37,8 @@ Who = Annotated[Caller, Depends(caller_of)]
 
 
 async def body_of(request: Request) -> bytes:
-    """The body, as long as it is within the limit. Raises `TooLarge`."""
-    parts: list[bytes] = []
-    size = 0
-    async for part in request.stream():
-        size += len(part)
-        if size > BODY_BYTES_MAX:
-            raise TooLarge(
-                f"the body has more than {BODY_BYTES_MAX} bytes", fix="send less, or several files"
-            )
-        parts.append(part)
-    return b"".join(parts)
+    """The body as it was sent."""
+    return await request.body()
 
 
 Sent = Annotated[bytes, Depends(body_of)]
