@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from muster_domain.queues import (
+    BorrowWithinCohort,
     ClusterQueue,
     Cohort,
     FlavorFungibility,
@@ -70,6 +71,7 @@ def queue(  # noqa: PLR0913 - what differs between queues in tests
     strategy: QueueingStrategy = QueueingStrategy.BEST_EFFORT_FIFO,
     fungibility: FlavorFungibility | None = None,
     weight_milli: int = 1000,
+    while_borrowing: BorrowWithinCohort | None = None,
 ) -> ClusterQueue:
     """A ClusterQueue that takes every namespace."""
     flavors = quotas if isinstance(quotas, Mapping) else {FLAVOR: quotas}
@@ -79,7 +81,11 @@ def queue(  # noqa: PLR0913 - what differs between queues in tests
         resource_groups=(group(flavors),),
         namespace_selector=Selector(),
         queueing_strategy=strategy,
-        preemption=PreemptionPolicy(within_cluster_queue=within, reclaim_within_cohort=reclaim),
+        preemption=PreemptionPolicy(
+            within_cluster_queue=within,
+            reclaim_within_cohort=reclaim,
+            borrow_within_cohort=while_borrowing or BorrowWithinCohort(),
+        ),
         flavor_fungibility=fungibility or FlavorFungibility(),
         fair_weight_milli=weight_milli,
     )

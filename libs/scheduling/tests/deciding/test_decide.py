@@ -5,6 +5,7 @@ import pytest
 from muster_domain.conditions import PendingReason, PreemptionReason
 from muster_domain.errors import Conflict
 from muster_domain.queues import (
+    ClusterQueue,
     QueueingStrategy,
     ReclaimWithinCohort,
     WithinClusterQueue,
@@ -120,6 +121,47 @@ def test_no_two_preemptors_count_one_victim() -> None:
     waiting(view, job("wb", "b", 2), job("wc", "c", 2, created=1))
     decision = decided(view)
     assert set(evicted(decision)) == {"one", "two"}
+
+
+def contested() -> list[ClusterQueue]:
+    return [queue("a", 0, "all"), *(queue(name, 2, "all", reclaim=ANY) for name in ("b", "c"))]
+
+
+def test_a_second_preemptor_of_one_victim_waits_for_it_too() -> None:
+    view = view_of(contested())
+    running(view, job("one", "a", 4))
+    waiting(view, job("wb", "b", 2), job("wc", "c", 2, created=1))
+    decision = decided(view)
+    assert list(evicted(decision)) == ["one"]
+    assert decision.explanations["wc"].message == (
+        "Fits once the preemptions issued for another workload complete"
+    )
+
+
+def test_without_a_second_look_it_is_told_who_came_before() -> None:
+    view = view_of(contested(), policy=Policy(recompute_on_overlap=False))
+    running(view, job("one", "a", 4))
+    waiting(view, job("wb", "b", 2), job("wc", "c", 2, created=1))
+    decision = decided(view)
+    assert list(evicted(decision)) == ["one"]
+    found = decision.explanations["wc"]
+    assert (found.reason, found.blocked_by) == (PendingReason.WAITING_FOR_QUOTA, ("wb",))
+
+
+def test_what_victims_give_back_is_not_given_out_before_they_are_gone() -> None:
+    view = view_of(
+        [
+            queue("q", (4, 0), "all", within=LOWER),
+            queue("lender", 4, "all"),
+            queue("p", 0, "all"),
+            queue("r", 0, "all"),
+        ]
+    )
+    running(view, job("low", "q", 4))
+    waiting(view, job("high", "q", 1, priority=9), job("wp", "p", 3), job("wr", "r", 3, created=1))
+    decision = decided(view)
+    assert list(evicted(decision)) == ["low"]
+    assert reserved(decision) == ["wp"]
 
 
 def test_the_service_form_asks_for_preemption_and_claims_for_the_cycle() -> None:

@@ -3,7 +3,7 @@
 from muster_domain.conditions import PreemptionReason
 from muster_domain.queues import ClusterQueue, ReclaimWithinCohort, WithinClusterQueue
 from muster_scheduling import AdmissionView, FairSharing, Policy, prepare
-from muster_scheduling.admission import ReserveQuota, decide
+from muster_scheduling.admission import Budget, ReserveQuota, decide
 from muster_scheduling.fairness import share_of
 from muster_scheduling.preemption import Wanted, find_victims
 
@@ -47,6 +47,37 @@ def test_shares_are_taken_until_neither_strategy_allows_more() -> None:
         "r2": PreemptionReason.IN_COHORT_FAIR_SHARING,
     }
     assert victims(r66(), "p2", 6) == {}
+
+
+def fair_pair(total: int, *held: int) -> AdmissionView:
+    view = view_of([member("p1"), member("p2")], [cohort("cohort-a", total, "root")], policy=FAIR)
+    for n, gpus in enumerate(held):
+        running(view, job(f"r{n}", "p1", gpus), reserved=n)
+    return view
+
+
+def test_equal_shares_are_fair() -> None:
+    fair = PreemptionReason.IN_COHORT_FAIR_SHARING
+    assert victims(fair_pair(6, 3, 3), "p2", 3) == {"r1": fair}
+
+
+def test_nobody_is_taken_by_whoever_would_have_as_much() -> None:
+    assert victims(fair_pair(9, 3, 3), "p2", 6) == {}
+
+
+def test_borrowing_one_flavor_does_not_spoil_the_claim_to_another() -> None:
+    quotas = {"h100": 5, "a10": 0}
+    view = view_of(
+        [queue("busy", quotas, "all"), queue("calm", quotas, "all"),
+         queue("bank", {"h100": 0, "a10": 50}, "all")],
+        policy=FAIR,
+    )  # fmt: skip
+    running(view, job("a10s", "busy", 40), flavor="a10")
+    running(view, job("mine", "busy", 4), flavor="h100")
+    running(view, job("theirs", "calm", 5), flavor="h100")
+    waiting(view, job("claim", "busy", 1, created=9), job("borrow", "calm", 1))
+    (group,) = decide(view.snapshot(0), Budget(cycles=1)).groups
+    assert group.workload_id == "claim"
 
 
 def test_a_share_is_borrowed_of_lendable_by_weight_rounded_up() -> None:

@@ -1,6 +1,8 @@
 """Which flavor a workload gets, and what the others said."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from muster_domain.conditions import PendingReason
 from muster_domain.queues import (
@@ -13,8 +15,9 @@ from muster_domain.queues import (
 )
 from muster_domain.selectors import NodeDemand, Taint, TaintEffect, Toleration
 from muster_domain.workload import PodSet, Workload
-from muster_scheduling import AdmissionView, prepare
+from muster_scheduling import AdmissionView, Policy, prepare
 from muster_scheduling.admission import Assignment, FlavorAssigner, Mode
+from muster_scheduling.admission.partial import largest_gang
 from muster_scheduling.preemption import Oracle
 
 from .builders import GPU, K, job, queue, running, view_of, waiting
@@ -126,6 +129,26 @@ def test_preference_weighs_borrowing_against_preempting(
     view = view_of([mine, queue("lender", {"first": 0, "second": 4}, "all")])
     running(view, job("low", "q", 4), flavor="first")
     assert flavor_of(assign(view, job("w", "q", 4, priority=10))) == expected
+
+
+def test_room_is_better_than_hoping_for_victims_whatever_the_preference() -> None:
+    fungibility = FlavorFungibility(
+        when_can_borrow=WhenCan.TRY_NEXT_FLAVOR,
+        when_can_preempt=WhenCan.TRY_NEXT_FLAVOR,
+        preference=FungibilityPreference.PREEMPTION_OVER_BORROWING,
+    )
+    mine = queue("q", {"first": (4, 0), "second": 0}, "all", fungibility=fungibility)
+    view = view_of([mine, queue("lender", {"first": 0, "second": 4}, "all")])
+    running(view, job("r", "q", 4), flavor="first")
+    assert flavor_of(assign(view, job("w", "q", 4))) == "second"
+
+
+@given(count=st.integers(1, 40), minimum=st.integers(1, 40), room=st.integers(0, 60))
+def test_the_largest_gang_that_fits_is_found(count: int, minimum: int, room: int) -> None:
+    gang = prepare(job("w", "q", 1, count=count, minimum=min(minimum, count)), Policy()).pod_sets
+    found = largest_gang(gang, lambda counts: counts[0] if counts[0] <= room else None)
+    expected = min(count, room)
+    assert found == (expected if expected >= min(minimum, count) else None)
 
 
 def test_pod_sets_count_what_earlier_ones_took() -> None:

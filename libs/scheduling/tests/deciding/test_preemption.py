@@ -7,7 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster_domain.conditions import PreemptionReason
-from muster_domain.queues import ReclaimWithinCohort, WithinClusterQueue
+from muster_domain.queues import (
+    BorrowWithinCohort,
+    BorrowWithinCohortPolicy,
+    ReclaimWithinCohort,
+    WithinClusterQueue,
+)
 from muster_scheduling import AdmissionView, prepare
 from muster_scheduling.admission import EffectGroup, Refusal, RefusalReason, apply_proposal
 from muster_scheduling.preemption import (
@@ -24,6 +29,7 @@ from .builders import FR, K, job, queue, running, view_of, waiting
 LOWER = WithinClusterQueue.LOWER_PRIORITY
 IN_QUEUE = PreemptionReason.IN_CLUSTER_QUEUE
 ANY = ReclaimWithinCohort.ANY
+LOWER_IN_COHORT = ReclaimWithinCohort.LOWER_PRIORITY
 
 
 def wanted(name: str, gpus: int) -> Wanted:
@@ -68,6 +74,32 @@ def test_a_queue_within_its_nominal_quota_is_left_alone() -> None:
     running(view, job("c1", "c", 4))
     running(view, job("c2", "c", 4))
     assert search(view, "a", 4) == ["c1"]
+
+
+def test_a_queue_that_gave_back_what_it_borrowed_gives_no_more() -> None:
+    view = view_of([queue("a", 6, "all", reclaim=ANY), queue("b", 2, "all"), queue("c", 0, "all")])
+    running(view, job("b-old", "b", 2), reserved=1)
+    running(view, job("b-new", "b", 2), reserved=2)
+    running(view, job("c1", "c", 2, priority=5))
+    assert search(view, "a", 6) == ["b-new", "c1"]
+
+
+def test_a_borrower_may_take_from_lower_priorities_where_that_is_allowed() -> None:
+    allowed = BorrowWithinCohort(
+        policy=BorrowWithinCohortPolicy.LOWER_PRIORITY, max_priority_threshold=3
+    )
+    view = view_of(
+        [
+            queue("a", 1, "all", reclaim=LOWER_IN_COHORT, while_borrowing=allowed),
+            queue("b", 5, "all"),
+        ]
+    )
+    running(view, job("b1", "b", 3, priority=4), reserved=9)
+    running(view, job("b2", "b", 3, priority=1))
+    pending = prepare(job("in", "a", 3, priority=5), view.policy)
+    (victim,) = find_victims(view.snapshot(0), pending, wanted("a", 3))
+    right = PreemptionReason.IN_COHORT_RECLAIM_WHILE_BORROWING
+    assert (victim.id, victim.reason) == ("b2", right)
 
 
 def test_a_search_leaves_usage_as_it_was() -> None:

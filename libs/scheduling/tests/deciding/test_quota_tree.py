@@ -76,6 +76,18 @@ def test_limits_hold_at_every_level_of_a_deep_tree() -> None:
     assert [available(tree)[name] for name in ("L", "c1", "c2", "c3")] == [10, 10, 10, 3]
 
 
+def test_what_stays_at_home_on_the_way_up_need_not_be_borrowed_above() -> None:
+    tree = tree_of(
+        cohort("S", 9),
+        cohort("R", 2, "S"),
+        cohort("L", (0, None, 3), "R"),
+        queue("c1", 4, "L"),
+        queue("c2", 6, "L"),
+    )
+    assert tree.borrow_level(tree.queues["c2"], FR, 11 * K) == (2, True)
+    assert tree.borrow_level(tree.queues["c2"], FR, 13 * K) == (3, False)
+
+
 def test_a_shrunk_quota_leaves_less_than_nothing_and_evicts_nobody() -> None:
     tree = tree_of(queue("a", 5, "root"), queue("b", 0, "root"))
     add(tree, "a", 9)

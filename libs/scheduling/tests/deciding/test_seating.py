@@ -155,6 +155,21 @@ def test_whoever_cannot_be_seated_again_must_go() -> None:
     assert view.is_evicting("w")
 
 
+def test_a_machine_in_two_flavors_is_not_sold_twice() -> None:
+    other = ResourceFlavor(name="spot", topology_name="hosts")
+    view = world(queue("q", {"a100": 4}), queue("p", {"spot": 4}), nodes={"n1": 2})
+    base = view.catalog.configuration
+    view.configure(replace(base, flavors={**base.flavors, "spot": other}))
+    ready = [(node("n1", 2), NodeCondition.READY)]
+    view.use_board(
+        TopologyBoard({f.name: topology_snapshot(TOPOLOGY, f, ready) for f in (RACKED, other)})
+    )
+    waiting(view, gang(job("a", "q", 2)), gang(job("b", "p", 2, created=1)))
+    decision = decided(view)
+    assert hosts(decision) == {"a": ["n1"]}
+    assert decision.explanations["b"].reason == PendingReason.WAITING_FOR_QUOTA
+
+
 def test_a_decision_leaves_the_board_as_it_was() -> None:
     view = world(queue("q", 4), nodes={"n1": 4})
     waiting(view, gang(job("a", "q", 2)))

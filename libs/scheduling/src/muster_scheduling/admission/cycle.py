@@ -121,8 +121,9 @@ class Cycle:
     def run(self, heads: Sequence[tuple[PendingWorkload, QueueEntry]]) -> list[Entry]:
         """Nominate, order, process. The entries come back in the order of processing."""
         claims = self._view.claims
-        if claims and heads:
-            self._view.charge_claims(heads[0][1].root)
+        if claims:
+            for root in sorted({queue.root for _, queue in heads}):
+                self._view.charge_claims(root)
         nominated: list[Entry] = []
         refused: list[Entry] = []
         for workload, queue in heads:

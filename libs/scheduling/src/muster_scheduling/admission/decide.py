@@ -1,7 +1,7 @@
 """`decide`: as many admission cycles as the budget allows, in one decision.
 
-Cohort trees do not touch each other, so each is decided by itself; within a tree every inner cycle
-is one cycle of Kueue. The state is left exactly as it was found.
+Cohort trees do not touch each other, so each is decided by itself, unless workloads are seated here
+and share machines; every inner cycle is one cycle of Kueue. The state is left as it was found.
 """
 
 from dataclasses import dataclass, field, replace
@@ -70,9 +70,11 @@ def decide(
     stopped = StopReason.COMPLETED
     mark = view.journal.checkpoint()
     try:
-        for root in list(view.dirty):
+        together = view.board is not None
+        trees = [tuple(view.dirty)] if together else [(root,) for root in view.dirty]
+        for roots in trees:
             cycle = Cycle(view, snapshot.now_ms, victims_inline=victims_inline, oracle=oracle)
-            if not _decide_tree(snapshot, root, cycle, budget, draft):
+            if not _decide_trees(snapshot, roots, cycle, budget, draft):
                 stopped = StopReason.BUDGET_EXHAUSTED
                 if draft.looked_at >= budget.workloads:
                     break
@@ -92,38 +94,36 @@ def decide(
     )
 
 
-def _decide_tree(
-    snapshot: Snapshot, root: str, cycle: Cycle, budget: Budget, draft: _Draft
+def _decide_trees(
+    snapshot: Snapshot, roots: tuple[str, ...], cycle: Cycle, budget: Budget, draft: _Draft
 ) -> bool:
     """Cycle until nothing moves; false when the budget ended first."""
     view = snapshot.view
     seen: set[tuple[object, ...]] = set()
-    lines = [entry for entry in view.catalog.queues_of_root.get(root, ()) if entry.active]
+    queues = view.catalog.queues_of_root
+    lines = [entry for root in roots for entry in queues.get(root, ()) if entry.active]
     for _ in range(budget.cycles):
         lines = [entry for entry in lines if view.queues[entry.name].active]
-        heads = _again(view, root) + _heads(view, lines)
-        if not heads:
-            draft.settled.append(root)
+        heads = _again(view, roots) + _heads(view, lines)
+        state = _state(view, heads)
+        if not heads or state in seen:
+            draft.settled += roots
             return True
         if draft.looked_at + len(heads) > budget.workloads and draft.looked_at:
             return False
-        state = _state(view, heads)
-        if state in seen:
-            draft.settled.append(root)
-            return True
         seen.add(state)
         draft.looked_at += len(heads)
-        _one_cycle(snapshot, root, cycle.again(), heads, draft)
+        _one_cycle(snapshot, cycle.again(), heads, draft)
     return False
 
 
-def _again(view: AdmissionView, root: str) -> list[Head]:
-    """Holders of the tree that come back for seats."""
+def _again(view: AdmissionView, roots: tuple[str, ...]) -> list[Head]:
+    """Holders of the trees that come back for seats."""
     queues = view.catalog.queues
     return [
         (workload, queues[workload.granted.cluster_queue])
         for workload in view.second_pass.values()
-        if workload.granted is not None and queues[workload.granted.cluster_queue].root == root
+        if workload.granted is not None and queues[workload.granted.cluster_queue].root in roots
     ]
 
 
@@ -147,16 +147,11 @@ def _state(view: AdmissionView, heads: list[Head]) -> tuple[object, ...]:
     return tuple(marks)
 
 
-def _one_cycle(
-    snapshot: Snapshot,
-    root: str,
-    cycle: Cycle,
-    heads: list[Head],
-    draft: _Draft,
-) -> None:
+def _one_cycle(snapshot: Snapshot, cycle: Cycle, heads: list[Head], draft: _Draft) -> None:
     view = snapshot.view
-    view.journal.put(view.cycles, root, view.cycles.get(root, 0) + 1)
-    draft.cycles[root] = view.cycles[root]
+    for root in sorted({entry.root for _, entry in heads}):
+        view.journal.put(view.cycles, root, view.cycles.get(root, 0) + 1)
+        draft.cycles[root] = view.cycles[root]
     mark = view.journal.checkpoint()
     entries = cycle.run(heads)
     view.journal.rollback(mark)
