@@ -1,7 +1,6 @@
 """The agent as a process, on a real bus, with real processes as pods."""
 
 import json
-import os
 import signal
 import socket
 import time
@@ -11,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from muster_agent.machine_reading import read_machine
 from muster_agent.runtimes.process import MARK
 from muster_contracts import codec, subjects
 from muster_contracts.commands import PodOutput
@@ -57,9 +57,9 @@ async def test_the_agent_reports_this_machine_and_beats(bench: Bench, node: str)
     )
     await until(lambda: bench.registrations(node))
     fact = bench.registrations(node)[0]
-    memory = psutil.virtual_memory().total * 1000
-    assert fact.node.allocatable["cpu"] == len(os.sched_getaffinity(0)) * 1000
-    assert fact.node.allocatable["memory"] == memory
+    machine = read_machine(bench.folder)
+    assert fact.node.allocatable["cpu"] == machine.cpu_milli
+    assert fact.node.allocatable["memory"] == machine.memory_bytes * 1000
     assert fact.node.labels["zone"] == "a"
     assert fact.node.labels["kubernetes.io/hostname"] == node
     assert fact.node.taints == (Taint(key="gpu", value="yes", effect=TaintEffect.NO_SCHEDULE),)

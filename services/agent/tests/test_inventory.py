@@ -23,7 +23,11 @@ from muster_domain.selectors import Taint, TaintEffect
 INVENTORIES = Path(__file__).parent / "inventories"
 GIB = 2**30
 MACHINE = MachineReading(
-    cpus=8, memory_bytes=64 * GIB, disk_bytes=100 * GIB, architecture="amd64", system="linux"
+    cpu_milli=8000,
+    memory_bytes=64 * GIB,
+    disk_bytes=100 * GIB,
+    architecture="amd64",
+    system="linux",
 )
 NOBODY = DeviceUse(owners={}, given_out=frozenset())
 

@@ -23,9 +23,9 @@ class ProcessOwner(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineReading:
-    """What the operating system says."""
+    """What the operating system says; `cpu_milli` in thousandths of a processor."""
 
-    cpus: int
+    cpu_milli: int
     memory_bytes: int
     disk_bytes: int
     architecture: str
@@ -56,7 +56,7 @@ def node_of(
     """The node as it is reported. Only healthy devices are allocatable."""
     devices = _devices(gpus, use)
     allocatable = {
-        "cpu": machine.cpus * 1000,
+        "cpu": machine.cpu_milli,
         "memory": machine.memory_bytes * 1000,
         "ephemeral-storage": machine.disk_bytes * 1000,
         **{device.resource: 0 for device in devices},

@@ -10,19 +10,37 @@ import psutil
 
 from muster_agent.inventory import MachineReading, ProcessOwner
 
+_CGROUP = Path("/sys/fs/cgroup")
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-def read_machine(data_folder: Path) -> MachineReading:
-    """Size of the machine: the processors this process may use, all memory, the data disk."""
+def read_machine(data_folder: Path, *, cgroup: Path = _CGROUP) -> MachineReading:
+    """Size of the machine, or of the part of it that this process may use, and the data disk."""
     machine = platform.machine().lower()
+    cpu_milli = len(os.sched_getaffinity(0)) * 1000
+    memory_bytes = psutil.virtual_memory().total
     return MachineReading(
-        cpus=len(os.sched_getaffinity(0)),
-        memory_bytes=psutil.virtual_memory().total,
+        cpu_milli=min(cpu_milli, _cpu_limit_milli(cgroup / "cpu.max") or cpu_milli),
+        memory_bytes=min(memory_bytes, _limit(cgroup / "memory.max") or memory_bytes),
         disk_bytes=psutil.disk_usage(str(data_folder)).total,
         architecture=_ARCHITECTURES.get(machine, machine),
         system=platform.system().lower(),
     )
+
+
+def _limit(path: Path) -> int | None:
+    """Read a control group's limit; None where there is none."""
+    written = path.read_text().strip() if path.exists() else ""
+    return int(written) if written.isdecimal() else None
+
+
+def _cpu_limit_milli(path: Path) -> int | None:
+    written = path.read_text().split() if path.exists() else []
+    match written:
+        case [quota, period] if quota.isdecimal():
+            return int(quota) * 1000 // int(period)
+        case _:
+            return None
 
 
 def owners_of(processes: Iterable[int], pods: AbstractSet[str]) -> dict[int, ProcessOwner]:

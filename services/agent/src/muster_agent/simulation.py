@@ -117,7 +117,7 @@ def _node(group: SimulatedGroup, number: int, digits: int) -> Node:
         taints=parse_taints(",".join(filled(taint) for taint in group.taints)),
     )
     machine = MachineReading(
-        cpus=_whole(group.cpu),
+        cpu_milli=parse_quantity_milli(group.cpu),
         memory_bytes=_whole(group.memory),
         disk_bytes=_whole(group.disk),
         architecture="amd64",
