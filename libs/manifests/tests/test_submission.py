@@ -182,23 +182,23 @@ def test_of_two_defaults_the_lower_counts_whatever_the_order() -> None:
     [
         pytest.param(
             submission(workload_class="high"),
-            "kueue.x-k8s.io/priority-class: no WorkloadPriorityClass is named 'high'; "
-            "write one of release",
+            "no WorkloadPriorityClass is named 'high', so the priority is 0; known are release",
             id="a class of pods under Kueue's label",
         ),
         pytest.param(
             submission(pod_class="low"),
-            "priorityClassName: no PriorityClass is named 'low'; write one of high, release",
+            "no PriorityClass is named 'low', so the priority is 0; known are high, release",
             id="no such class",
         ),
     ],
 )
-def test_a_class_that_does_not_exist_is_refused(asked: JobSubmission, words: str) -> None:
-    with pytest.raises(InvalidValue) as caught:
-        resolve_priority(asked, CLASSES)
-    assert str(caught.value) == words
+def test_a_class_that_does_not_exist_counts_as_0_and_is_told(
+    asked: JobSubmission, words: str
+) -> None:
+    found = resolve_priority(asked, CLASSES)
+    assert (found.value, found.missing) == (0, words)
 
 
-def test_without_any_class_the_remedy_is_to_apply_one() -> None:
-    with pytest.raises(InvalidValue, match="apply that PriorityClass first"):
-        resolve_priority(submission(pod_class="high"), ())
+def test_without_any_class_none_is_named_as_known() -> None:
+    found = resolve_priority(submission(pod_class="high"), ())
+    assert found.missing == "no PriorityClass is named 'high', so the priority is 0"

@@ -9,6 +9,7 @@ import pytest
 
 from muster_contracts.subjects import Service
 from muster_domain.errors import InvalidValue
+from muster_runtime.embedded import DEFAULT_USER_OFF
 from muster_stack import bus_users, compose_files, nats_accounts, redis_acl, tokens
 from muster_stack.access import Access
 from muster_stack.credentials import complete, read_environment
@@ -97,7 +98,7 @@ def test_tokens_are_kept_as_digests_with_role_and_namespaces() -> None:
 
 def test_the_ledger_users_are_those_with_a_password() -> None:
     lines = redis_acl.acl_lines(dict.fromkeys(redis_acl.REDIS_LOGINS, "pw"))
-    assert lines[0] == "user default off"
+    assert lines[0] == DEFAULT_USER_OFF
     assert {line.split()[1] for line in lines[1:]} == set(redis_acl.REDIS_LOGINS)
 
 

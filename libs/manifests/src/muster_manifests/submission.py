@@ -65,17 +65,21 @@ class SubmissionContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedPriority:
-    """A priority and the class it comes from, empty where it comes from none."""
+    """A priority and the class it comes from, empty where it comes from none.
+
+    `missing` says what is named and does not exist; such a job has the priority 0, as on Kueue and
+    Volcano.
+    """
 
     value: int
     class_name: str = ""
+    missing: str = ""
 
 
 def make_workload(submission: JobSubmission, context: SubmissionContext) -> Workload:
     """Make the workload of a submission.
 
-    Raises `InvalidValue` when it names no queue and there is no default, or names a priority class
-    that does not exist.
+    Raises `InvalidValue` when it names no queue and there is no default.
     """
     priority = resolve_priority(submission, context.priority_classes)
     return Workload(
@@ -106,7 +110,7 @@ def resolve_priority(
 
     The number in the manifest wins, then Kueue's class of the label, then Kueue's class named
     `default` (only for jobs that Kueue's queues take), then the class of the pods, then the global
-    default of pods, then 0. Raises `InvalidValue` for a class that is named and does not exist.
+    default of pods, then 0. A class that is named and does not exist counts as 0, and is told.
     """
     known = tuple(classes)
     named = submission.workload_priority_class or submission.priority_class
@@ -132,11 +136,9 @@ def _named(name: str, known: tuple[PriorityClass, ...], *, of_pods: bool) -> Res
     for candidate in known:
         if candidate.name == name and candidate.of_pods is of_pods:
             return ResolvedPriority(value=candidate.value, class_name=name)
-    raise InvalidValue(
-        f"no {kind} is named {name!r}",
-        field="priorityClassName" if of_pods else "kueue.x-k8s.io/priority-class",
-        fix=f"write one of {', '.join(names)}" if names else f"apply that {kind} first",
-    )
+    known_names = f"; known are {', '.join(names)}" if names else ""
+    missing = f"no {kind} is named {name!r}, so the priority is 0{known_names}"
+    return ResolvedPriority(value=0, class_name=name, missing=missing)
 
 
 def _queue(submission: JobSubmission, default: QueueRef | None) -> QueueRef:

@@ -36,6 +36,7 @@ class Audit:
     broken: dict[str, str] = field(default_factory=dict[str, str])
     submitted: set[str] = field(default_factory=set[str])
     counts: dict[str, int] = field(default_factory=dict[str, int])
+    eviction_reasons: list[str] = field(default_factory=list[str])
     _seen: set[str] = field(default_factory=set[str])
     _usage: dict[Charged, int] = field(default_factory=dict[Charged, int])
     _evictions: set[tuple[str, int, str]] = field(default_factory=set[tuple[str, int, str]])
@@ -121,6 +122,7 @@ class Audit:
         if eviction in self._evictions:
             self._break("INV-6", f"evicted twice by one rival: {eviction}")
         self._evictions.add(eviction)
+        self.eviction_reasons.append(str(state.reason))
 
     def _charge(self, record: Record | None, sign: int) -> None:
         if record is None or not isinstance(record.state, Reserved | Admitted | Evicting):

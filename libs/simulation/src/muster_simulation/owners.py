@@ -66,6 +66,7 @@ class OwnerProcess(Generic[M]):
         self.machine = self._build(image)
         self._version = image.version
         self._position = self._cursor = image.watermark
+        self._committed(self.machine)
         self._turn(self._epoch)
 
     def _crash(self) -> None:

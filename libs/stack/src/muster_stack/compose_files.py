@@ -31,7 +31,7 @@ port 6379
 protected-mode yes
 dir /data
 appendonly yes
-appendfsync ${MUSTER_REDIS_APPENDFSYNC:-everysec}
+appendfsync ${MUSTER_REDIS_APPENDFSYNC:-always}
 aof-use-rdb-preamble yes
 save ""
 maxmemory-policy noeviction

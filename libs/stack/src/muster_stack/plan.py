@@ -51,7 +51,7 @@ class StackOptions:
     http_port: int = 0
     nats_port: int = 0
     redis_port: int = 0
-    appendfsync: str = "everysec"
+    appendfsync: str = "always"
     nats_sync_interval: str = "2m"
     log_level: str = "INFO"
     environment: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -7,6 +7,7 @@ whoever calls them.
 from collections.abc import Mapping
 
 from muster_contracts.subjects import Service
+from muster_runtime.embedded import DEFAULT_USER_OFF
 from muster_stack.access import OPERATOR
 
 _CONNECT = "+hello +auth +ping +select +client|setinfo +client|setname +client|id"
@@ -31,4 +32,4 @@ def acl_lines(passwords: Mapping[str, str]) -> tuple[str, ...]:
     operator = (
         f"user {OPERATOR} reset on >{passwords[OPERATOR]} ~muster:* +@all -@dangerous +info +keys"
     )
-    return ("user default off", *owners, operator)
+    return (DEFAULT_USER_OFF, *owners, operator)

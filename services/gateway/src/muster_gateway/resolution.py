@@ -15,7 +15,12 @@ from muster_domain.workload import (
     Workload,
 )
 from muster_manifests.catalogue import DEFAULT_VOLCANO_QUEUE, ObjectCatalogue
-from muster_manifests.submission import JobSubmission, SubmissionContext, make_workload
+from muster_manifests.submission import (
+    JobSubmission,
+    SubmissionContext,
+    make_workload,
+    resolve_priority,
+)
 from muster_scheduling.snapshot.volcano import derived_queue_name
 
 DEFAULT_LOCAL_QUEUE = "default"

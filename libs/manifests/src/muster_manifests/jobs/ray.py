@@ -43,6 +43,7 @@ def read_ray_job(manifest: Manifest) -> JobSubmission:
         spec.object("rayClusterSpec"),
         submitter,
         JobSpec(max_execution_time_ms=seconds_ms(spec, "activeDeadlineSeconds")),
+        restart_policy=RestartPolicy.NEVER,
     )
 
 
@@ -63,6 +64,8 @@ def _submission(
     cluster: ObjectReader,
     others: tuple[tuple[str, PodTemplate], ...],
     spec: JobSpec | None = None,
+    *,
+    restart_policy: RestartPolicy = RestartPolicy.ALWAYS,
 ) -> JobSubmission:
     cluster.accept(
         "rayVersion", "suspend", "autoscalerOptions", "headServiceAnnotations", "managedBy",
@@ -73,10 +76,10 @@ def _submission(
     head.accept("serviceType", "headService", "enableIngress", "rayStartParams", "labels")
     if not head.present:
         cluster.problem("headGroupSpec", "missing", "write headGroupSpec.template")
-    templates = [read_pod_template(head.object("template"), RestartPolicy.ALWAYS)]
+    templates = [read_pod_template(head.object("template"), restart_policy)]
     pod_sets: list[PodSet] = [templates[0].pod_set("head", 1)]
     for group in cluster.objects("workerGroupSpecs"):
-        template = read_pod_template(group.object("template"), RestartPolicy.ALWAYS)
+        template = read_pod_template(group.object("template"), restart_policy)
         name = group.required_text("groupName")
         if name in {pod_set.name for pod_set in pod_sets}:
             group.problem("groupName", f"a second group {name!r}", "give it its own name")

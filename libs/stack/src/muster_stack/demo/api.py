@@ -5,11 +5,15 @@ from importlib.resources import files
 from typing import Any
 
 import httpx
+import stamina
 
 from muster_contracts.envelope import derived_id
 
 Json = dict[str, Any]
 FINISHED = "Finished"
+PATIENCE_S = 60.0
+_NOT_FOUND = 404
+_TRY_AGAIN = (429, 503)
 
 
 class Api:
@@ -18,6 +22,11 @@ class Api:
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         self._http = httpx.Client(base_url=url, headers=dict(headers), timeout=20.0)
         self._submissions = 0
+        stamina.instrumentation.set_on_retry_hooks([])
+
+    def close(self) -> None:
+        """Let the connections go."""
+        self._http.close()
 
     def submit(self, manifest: str, *, wait: bool = False) -> list[Json]:
         """Apply objects and submit jobs; returns the jobs, with their decisions if asked to wait.
@@ -47,9 +56,14 @@ class Api:
             if not page["rows"] or len(rows) >= page["total"]:
                 return rows
 
-    def workload(self, identity: str) -> Json:
-        """Everything about one workload."""
-        return self._persist("GET", f"/v1/workloads/{identity}")
+    def workload(self, identity: str) -> Json | None:
+        """Everything about one workload; None while admission has not read its submission."""
+        try:
+            return self._persist("GET", f"/v1/workloads/{identity}")
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code == _NOT_FOUND:
+                return None
+            raise
 
     def quota(self) -> Json:
         """Queues and quota."""
@@ -68,18 +82,20 @@ class Api:
         return list(self._persist("GET", "/v1/ledger/verify")["reports"])
 
     def _persist(self, method: str, path: str, **request: Any) -> Json:  # noqa: ANN401 - httpx's own options
-        deadline = 60
-        for attempt in range(deadline):
-            try:
+        for attempt in stamina.retry_context(
+            on=(httpx.TransportError, _AwayError), attempts=None, timeout=PATIENCE_S, wait_max=1.0
+        ):
+            with attempt:
                 response = self._http.request(method, path, **request)
-            except httpx.TransportError:
-                if attempt == deadline - 1:
-                    raise
-                continue
-            if response.status_code not in (503, 429):
+                if response.status_code in _TRY_AGAIN:
+                    raise _AwayError(f"{method} {path}: {response.text}")
                 response.raise_for_status()
                 return dict(response.json())
-        raise TimeoutError(f"{method} {path} was not answered")
+        raise _AwayError(f"{method} {path} was not answered")
+
+
+class _AwayError(Exception):
+    """The gateway, or an owner behind it, does not answer at the moment."""
 
 
 def manifest(name: str) -> str:

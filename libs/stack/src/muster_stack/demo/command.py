@@ -12,7 +12,7 @@ from rich.table import Table
 from muster_contracts.subjects import Service
 from muster_stack.demo.api import Api
 from muster_stack.demo.report import examine, write
-from muster_stack.demo.screen import Screen
+from muster_stack.demo.screen import Screen, queue_table, quota_table
 from muster_stack.demo.story import REAL_NODE, SIMULATED_NODES, Story, StoryError
 from muster_stack.plan import StackOptions
 from muster_stack.stack import Stack
@@ -57,6 +57,8 @@ def demo(
                 Story(stack, api, screen).play()
             except StoryError as error:
                 screen.say(f"failed: {error}", "bold red")
+                screen.show(quota_table(api.quota()))
+                screen.show(queue_table(api.workloads()))
                 raise typer.Exit(_FAILED) from error
             screen.say("reading the whole log, the ledger and the bill back")
             findings = examine(stack, api)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import nats
 
-from muster_contracts import subjects
+from muster_contracts import codec, subjects
+from muster_contracts.commands import AgentControl, ControlAction
 from muster_stack.demo.api import FINISHED, Api, Json, manifest
 from muster_stack.demo.screen import GPU, Screen
 from muster_stack.stack import Stack
@@ -105,16 +106,16 @@ class Story:
 
     def _node_dies(self) -> None:
         self._wait_phase("finetune", "Running")
-        before = self._workload("finetune")
-        node = before["row"]["nodes"][0]
-        asyncio.run(self._control(node, b"fail"))
+        before = self._row("finetune")
+        node = before["nodes"][0]
+        asyncio.run(self._control(node, ControlAction.FAIL))
         self.screen.say(f"{node} lost its power under the PyTorchJob", "red")
         self._wait(
             "the gang runs elsewhere",
-            lambda: self._restarted("finetune", before["row"]["attempt"], node),
+            lambda: self._restarted("finetune", before["attempt"], node),
         )
         self.screen.say("the gang was evicted whole and runs on other nodes", "green")
-        asyncio.run(self._control(node, b"recover"))
+        asyncio.run(self._control(node, ControlAction.RECOVER))
 
     def _everything_ends(self) -> None:
         self._wait(
@@ -125,14 +126,14 @@ class Story:
         self.screen.say("every job has ended", "green")
 
     def _restarted(self, name: str, attempt: int, node: str) -> bool:
-        row = self._workload(name)["row"]
+        row = self._row(name)
         return (
             row["attempt"] > attempt
             and row["phase"] in ("Running", FINISHED)
             and node not in row["nodes"]
         )
 
-    async def _control(self, node: str, word: bytes) -> None:
+    async def _control(self, node: str, action: ControlAction) -> None:
         login = self.stack.bus_login("operator")
         client = await nats.connect(
             login.url,
@@ -140,7 +141,8 @@ class Story:
             password=login.password,
             inbox_prefix=login.inbox_prefix.encode(),
         )
-        await client.publish(subjects.telemetry("control", node), word)
+        control = codec.encode(AgentControl(action=action))
+        await client.publish(subjects.telemetry("control", node), control)
         await client.flush()
         await client.close()
 
@@ -152,8 +154,9 @@ class Story:
         self.identities[job["name"]] = job["id"]
         return job
 
-    def _workload(self, name: str) -> Json:
-        return self.api.workload(self.identities[name])
+    def _row(self, name: str) -> Json:
+        found = self.api.workload(self.identities[name])
+        return found["row"] if found is not None else {"phase": "Submitted"}
 
     def _gpus(self, queue: str, column: str) -> int:
         return sum(
@@ -165,7 +168,7 @@ class Story:
     def _wait_phase(self, name: str, *phases: str) -> None:
         self._wait(
             f"{name} is {' or '.join(phases)}",
-            lambda: self._workload(name)["row"]["phase"] in phases,
+            lambda: self._row(name)["phase"] in phases,
         )
 
     def _wait(
@@ -212,7 +215,7 @@ spec:
       tolerations: [{{key: muster.dev/real, operator: Exists}}]
       containers:
         - name: main
-          command: [python3, -c, "import os; print('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])"]
+          command: [sh, -c, "echo rank $RANK of $WORLD_SIZE"]
           resources:
             requests: {{cpu: 100m, memory: 64Mi}}
 """
