@@ -40,7 +40,7 @@ _CONDITION_CODE = {condition: code for code, condition in enumerate(CONDITIONS)}
 _SHARE_BITS = 20
 _EXTENDED_SHIFT = 24
 _EXTENDED_MAX = 2**30
-_CACHED_SHAPES = 512
+_CACHED_SHAPES = 256
 _LOG_SLACK = 4096
 
 

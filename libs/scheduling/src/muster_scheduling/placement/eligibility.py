@@ -114,7 +114,7 @@ def _check_all(columns: Columns, rules: _Rules, excluded: frozenset[str]) -> Eli
 
 def _check_excluded(found: Eligibility, columns: Columns, excluded: frozenset[str]) -> None:
     mask = np.zeros(len(columns), np.bool_)
-    mask[[columns.row[name] for name in excluded if name in columns.row]] = True
+    mask[[columns.row[name] for name in sorted(excluded) if name in columns.row]] = True
     found.refuse(mask, Predicate.EXCLUDED, "by the request")
 
 

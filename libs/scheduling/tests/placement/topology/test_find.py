@@ -157,6 +157,14 @@ def test_the_leader_sits_where_it_costs_no_worker() -> None:
     assert counts(found, "workers") == {"x1": 1, "x2": 2, "x3": 1}
 
 
+def test_the_tightest_host_for_workers_is_not_taken_when_it_cannot_host_the_leader() -> None:
+    topology = request("required", "rack", group="g")
+    sets = [pods(2, topology, name="workers"), pods(1, topology, name="leader", cpu=3)]
+    found = find_assignments(floor({"b r x1": 6, "b r x2": 2}), sets)
+    assert counts(found, "leader") == {"x1": 1}
+    assert counts(found, "workers") == {"x1": 2}
+
+
 def test_a_leader_and_its_workers_share_the_required_domain() -> None:
     cpus = {"b r1 x1": 4, "b r2 x2": 3, "b r2 x3": 2}
     topology = request("required", "rack", group="g")

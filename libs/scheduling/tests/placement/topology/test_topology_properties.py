@@ -86,6 +86,33 @@ def test_every_domain_of_the_slice_level_holds_whole_slices(
     assert all(count % size == 0 for count in held.values())
 
 
+@given(
+    cpus=floors(),
+    workers=st.integers(1, 10),
+    sizes=st.tuples(st.integers(1, 3), st.integers(1, 4)),
+    mode=st.sampled_from(["required", "preferred", "unconstrained"]),
+    options=OPTIONS,
+)
+def test_a_leader_is_seated_once_and_nothing_is_given_out_twice(
+    cpus: dict[str, int], workers: int, sizes: tuple[int, int], mode: str, options: TopologyOptions
+) -> None:
+    topology = request(mode, "" if mode == "unconstrained" else "rack", group="g")
+    sets = [
+        pods(workers, topology, name="workers", cpu=sizes[0]),
+        pods(1, topology, name="leader", cpu=sizes[1]),
+    ]
+    found = find_assignments(floor(cpus), sets, options)
+    assert found.keys() == {"workers", "leader"}
+    assume(isinstance(found["workers"], TopologyAssignment))
+    used = dict.fromkeys((path.split()[-1] for path in cpus), 0)
+    for pod_set in sets:
+        for host, count in counts(found, pod_set.name).items():
+            used[host] += count * pod_set.requests["cpu"]
+    assert sum(counts(found, "workers").values()) == workers
+    assert sum(counts(found, "leader").values()) == 1
+    assert all(used[path.split()[-1]] <= cpu * 1000 for path, cpu in cpus.items())
+
+
 @given(cpus=floors(), count=st.integers(1, 20), options=OPTIONS)
 def test_the_order_of_nodes_changes_nothing(
     cpus: dict[str, int], count: int, options: TopologyOptions

@@ -7,6 +7,8 @@ import numpy as np
 from muster_scheduling.placement.columns import Vector
 from muster_scheduling.placement.topology.counts import LevelCounts
 
+_MANY = 2**62
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -15,17 +17,19 @@ class Rules:
     best_fit: bool
     by_affinity: bool = False
 
-    def tightest(self, counts: LevelCounts, ordered: Vector, needed: int, capacity: Vector) -> int:
-        """The first with the smallest capacity that suffices; the first at all if none does."""
+    def tightest(
+        self, counts: LevelCounts, ordered: Vector, needed: int, leaders: int, capacity: Vector
+    ) -> int:
+        """The first that can host the leaders with the smallest capacity that suffices.
+
+        The first of all must do so.
+        """
         candidates = ordered
         if self.by_affinity:
             other = counts.affinity[ordered] != counts.affinity[ordered[0]]
             candidates = ordered[: int(np.argmax(other))] if other.any() else ordered
-        holds = capacity[candidates]
-        tighter = (holds >= needed) & (holds < holds[0])
-        if not tighter.any():
-            return int(candidates[0])
-        return int(candidates[np.argmax(tighter & (holds == holds[tighter].min()))])
+        able = (capacity[candidates] >= needed) & (counts.leaders[candidates] >= leaders)
+        return int(candidates[np.argmin(np.where(able, capacity[candidates], _MANY))])
 
 
 @dataclass(slots=True)
@@ -67,7 +71,7 @@ class Consumption:
         domain = int(rest[0])
         capacity = self._beside if self.leaders else self._plain
         if self.rules.best_fit and self._ends(domain, capacity):
-            domain = self.rules.tightest(counts, rest, self.left, capacity)
+            domain = self.rules.tightest(counts, rest, self.left, self.leaders, capacity)
         taken = min(int(capacity[domain]), self.left)
         leaders = min(int(counts.leaders[domain]), self.leaders)
         self.left -= taken

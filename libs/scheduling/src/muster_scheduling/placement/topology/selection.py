@@ -104,7 +104,8 @@ class Selection:
         if first is not None:
             rest = ordered[first:]
             beside = counts.slices_with_leader
-            return level, [self._rules.tightest(counts, rest, terms.slices, beside)]
+            chosen = self._rules.tightest(counts, rest, terms.slices, terms.leaders, beside)
+            return level, [chosen]
         if terms.required:
             raise NotFitting(int(counts.slices[ordered[0]]), terms.slices)
         if level and not terms.unconstrained:
@@ -130,7 +131,7 @@ class Selection:
         ordered = leader_first(ordered, counts, needed, leaders, by_slices=True)
         used: list[int] = []
         while leaders and len(ordered) and counts.leaders[ordered[0]]:
-            domain = self._next(level, ordered, needed, beside)
+            domain = self._next(level, ordered, (needed, leaders), beside)
             used.append(domain)
             leaders -= int(counts.leaders[domain])
             needed -= int(beside[domain])
@@ -141,15 +142,18 @@ class Selection:
         for index in range(len(rest)):
             if needed <= 0:
                 break
-            used.append(self._next(level, rest[index:], needed, counts.slices))
+            used.append(self._next(level, rest[index:], (needed, 0), counts.slices))
             needed -= int(counts.slices[used[-1]])
         if needed > 0:
             raise NotFitting(self.terms.slices - needed, self.terms.slices)
         return used
 
-    def _next(self, level: int, rest: Vector, needed: int, capacity: Vector) -> int:
+    def _next(
+        self, level: int, rest: Vector, needed_and_leaders: tuple[int, int], capacity: Vector
+    ) -> int:
+        needed, leaders = needed_and_leaders
         if self._rules.best_fit and capacity[rest[0]] >= needed:
-            return self._rules.tightest(self.counts[level], rest, needed, capacity)
+            return self._rules.tightest(self.counts[level], rest, needed, leaders, capacity)
         return int(rest[0])
 
     def _minimize(self, level: int, ordered: Vector) -> list[int]:
