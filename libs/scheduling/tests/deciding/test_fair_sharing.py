@@ -2,7 +2,7 @@
 
 from muster_domain.conditions import PreemptionReason
 from muster_domain.queues import ClusterQueue, ReclaimWithinCohort, WithinClusterQueue
-from muster_scheduling import AdmissionView, FairSharing, Policy, prepare
+from muster_scheduling import AdmissionView, FairSharing, FairStrategy, Policy, prepare
 from muster_scheduling.admission import Budget, ReserveQuota, decide
 from muster_scheduling.fairness import share_of
 from muster_scheduling.preemption import Wanted, find_victims
@@ -49,8 +49,8 @@ def test_shares_are_taken_until_neither_strategy_allows_more() -> None:
     assert victims(r66(), "p2", 6) == {}
 
 
-def fair_pair(total: int, *held: int) -> AdmissionView:
-    view = view_of([member("p1"), member("p2")], [cohort("cohort-a", total, "root")], policy=FAIR)
+def fair_pair(total: int, *held: int, policy: Policy = FAIR) -> AdmissionView:
+    view = view_of([member("p1"), member("p2")], [cohort("cohort-a", total, "root")], policy=policy)
     for n, gpus in enumerate(held):
         running(view, job(f"r{n}", "p1", gpus), reserved=n)
     return view
@@ -58,7 +58,8 @@ def fair_pair(total: int, *held: int) -> AdmissionView:
 
 def test_equal_shares_are_fair() -> None:
     fair = PreemptionReason.IN_COHORT_FAIR_SHARING
-    assert victims(fair_pair(6, 3, 3), "p2", 3) == {"r1": fair}
+    final_only = Policy(fair_sharing=FairSharing(strategies=(FairStrategy.FINAL_SHARE,)))
+    assert victims(fair_pair(6, 3, 3, policy=final_only), "p2", 3) == {"r1": fair}
 
 
 def test_nobody_is_taken_by_whoever_would_have_as_much() -> None:

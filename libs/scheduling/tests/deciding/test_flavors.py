@@ -20,7 +20,7 @@ from muster_scheduling.admission import Assignment, FlavorAssigner, Mode
 from muster_scheduling.admission.partial import largest_gang
 from muster_scheduling.preemption import Oracle
 
-from .builders import GPU, K, job, queue, running, view_of, waiting
+from .builders import GPU, K, cohort, job, queue, running, view_of, waiting
 
 TRY_ALL = FlavorFungibility(
     when_can_borrow=WhenCan.TRY_NEXT_FLAVOR, when_can_preempt=WhenCan.TRY_NEXT_FLAVOR
@@ -137,8 +137,10 @@ def test_room_is_better_than_hoping_for_victims_whatever_the_preference() -> Non
         when_can_preempt=WhenCan.TRY_NEXT_FLAVOR,
         preference=FungibilityPreference.PREEMPTION_OVER_BORROWING,
     )
-    mine = queue("q", {"first": (4, 0), "second": 0}, "all", fungibility=fungibility)
-    view = view_of([mine, queue("lender", {"first": 0, "second": 4}, "all")])
+    mine = queue("q", {"first": (4, 0), "second": 0}, "mid", fungibility=fungibility)
+    sibling = queue("sibling", {"first": 4, "second": 0}, "mid")
+    bank = queue("bank", {"first": 0, "second": 4}, "root")
+    view = view_of([mine, sibling, bank], [cohort("mid", None, "root")])
     running(view, job("r", "q", 4), flavor="first")
     assert flavor_of(assign(view, job("w", "q", 4))) == "second"
 

@@ -52,8 +52,12 @@ def test_a_parked_shape_takes_later_arrivals_with_it_until_a_flush() -> None:
     queue.park_class(queue.workloads["a"].shape)
     queue.add(workload("d", 1, 3, 0))
     assert (head(queue), queue.active, queue.parked_ids()) == ("c", 1, ["a", "b", "d"])
+    for name in ("a", "b", "d"):
+        queue.discard(name)
+    queue.add(workload("a", 1, 0, 0))
+    assert (head(queue), queue.parked_ids()) == ("c", ["a"])
     assert queue.flush(0)
-    assert (head(queue), queue.active) == ("a", 4)
+    assert (head(queue), queue.active) == ("a", 2)
 
 
 def test_whoever_is_held_back_sleeps_through_a_flush() -> None:
