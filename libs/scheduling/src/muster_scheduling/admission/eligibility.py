@@ -95,4 +95,4 @@ def _level_missing(
 def _serves(entry: QueueEntry, flavor: str, pod_set: PodSetRequest) -> bool:
     """Whether the flavor gives the pod set any resource that it asks for itself."""
     groups: list[Group] = [group for group in entry.groups if flavor in group.flavors]
-    return any(resource in group.resources for group in groups for resource in pod_set.per_pod)
+    return any(resource in group.resources for group in groups for resource in pod_set.raw)
