@@ -30,6 +30,7 @@ from muster_contracts.api import (
     WhoAmI,
     WorkloadList,
 )
+from muster_contracts.envelope import IDEMPOTENCY_KEY
 from muster_contracts.jobs import Decision
 from muster_contracts.queries import CostReport, NodePage, WorkloadDetail
 from muster_domain.errors import InvalidValue
@@ -111,7 +112,7 @@ class Client:
             "/v1/jobs",
             content=manifest,
             parameters=parameters,
-            headers={"Idempotency-Key": key},
+            headers={IDEMPOTENCY_KEY: key},
         )
 
     def plan(self, manifest: str | bytes, parameters: Parameters | None = None) -> Plans:

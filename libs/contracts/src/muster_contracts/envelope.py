@@ -12,6 +12,8 @@ from muster_contracts.subjects import Service
 from muster_domain.errors import InvalidValue
 
 MESSAGE_ID = "Nats-Msg-Id"
+IDEMPOTENCY_KEY = "Idempotency-Key"
+"""Of a submission: the same key is the same submission. Without it the message's id is the key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,11 @@ def derived_id(*parts: str | int) -> str:
     """A stable id of what the parts name."""
     text = "\x1f".join(str(part) for part in parts)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def workload_id(namespace: str, kind: str, name: str, key: str) -> str:
+    """The id of a submission: the same submission under the same key has the same."""
+    return derived_id("workload", namespace, kind, name, key)
 
 
 def event_type(owner: Service, name: str) -> str:

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from muster_contracts import codec
-from muster_contracts.envelope import MESSAGE_ID
+from muster_contracts.envelope import IDEMPOTENCY_KEY, MESSAGE_ID
 from muster_contracts.jobs import SubmitJob
 from muster_domain.errors import InvalidValue
 
-IDEMPOTENCY_KEY = "Idempotency-Key"
 LEASE_MS_MIN = 5_000
 LEASE_MS_MAX = 24 * 3_600_000
 KEY_LENGTH_MAX = 256

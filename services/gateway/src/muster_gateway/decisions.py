@@ -20,7 +20,6 @@ from muster_domain.errors import Transient
 from muster_runtime.bus import Bus
 from muster_runtime.reader import Received
 
-ALL_DECISIONS = ("muster.v1.decisions.>",)
 BATCH_MAX = 512
 IDLE_WAIT_S = 5.0
 RECONNECT_WAIT_S = 0.5
@@ -114,7 +113,7 @@ class DecisionFeed:
                 await asyncio.sleep(RECONNECT_WAIT_S)
 
     async def _read_on(self, position: int) -> None:
-        reader = self._bus.read(DECISIONS.name, ALL_DECISIONS, after=position)
+        reader = self._bus.read(DECISIONS.name, DECISIONS.subjects, after=position)
         try:
             while True:
                 for received in await reader.next_batch(BATCH_MAX, IDLE_WAIT_S):

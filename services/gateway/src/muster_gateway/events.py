@@ -18,7 +18,7 @@ from muster_contracts.partitions import EVERY_PARTITION
 from muster_contracts.subjects import Service
 from muster_domain.conditions import Outcome, RefusalReason
 from muster_domain.errors import InvalidValue
-from muster_gateway.resolution import Resolved, Sender
+from muster_gateway.resolution import Resolved
 from muster_manifests.catalogue import ObjectKey
 from muster_manifests.document import Document
 from muster_runtime.publisher import Outgoing
@@ -49,6 +49,17 @@ class Target:
     id: str
     namespace: str
     partition: str = EVERY_PARTITION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A job that is not taken, under the id that it would have had."""
+
+    id: str
+    namespace: str
+    name: str
+    reason: RefusalReason
+    message: str
 
 
 def submitted(
@@ -150,24 +161,16 @@ def _object_message(
     )
 
 
-def refusal(
-    *,
-    namespace: str,
-    name: str,
-    reason: RefusalReason,
-    message: str,
-    sender: Sender,
-    cause: Cause,
-) -> Outgoing:
+def refusal(refused: Refused, cause: Cause) -> Outgoing:
     """Say in public that a job was not taken."""
-    identity = envelope.derived_id("refused", namespace, name, sender.key)
+    identity = envelope.derived_id("refused", refused.id, refused.message)
     decision = Decision(
-        id=identity,
-        namespace=namespace,
-        name=name,
+        id=refused.id,
+        namespace=refused.namespace,
+        name=refused.name,
         decision=Verdict.REFUSED,
-        reason=reason,
-        message=message,
+        reason=refused.reason,
+        message=refused.message,
         queue="",
         cluster_queue="",
         partition="",
@@ -182,13 +185,12 @@ def refusal(
             type=envelope.event_type(Service.GATEWAY, "decision"),
             time_ms=cause.at_ms,
             causation_id=cause.causation_id,
-            correlation_id=identity,
+            correlation_id=refused.id,
             traceparent=cause.traceparent,
         )
     )
-    return Outgoing(
-        subject=subjects.decision(namespace, name), body=codec.encode(decision), headers=headers
-    )
+    subject = subjects.decision(refused.namespace, refused.name)
+    return Outgoing(subject=subject, body=codec.encode(decision), headers=headers)
 
 
 def _headers(fact: Event, cause: Cause, correlation: str, *identity: str | int) -> dict[str, str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from muster_contracts import codec
+from muster_contracts.envelope import workload_id
 from muster_contracts.events import CancelRequested, FinishReported, LeaseRenewed
 from muster_contracts.jobs import CancelJob, FinishJob, HeartbeatJob
 from muster_contracts.subjects import JobAddress, JobVerb, parse_job
@@ -16,7 +17,7 @@ from muster_domain.errors import Conflict, Forbidden, InvalidValue, MusterError,
 from muster_gateway import events
 from muster_gateway.bodies import Body, checked_id, checked_name, is_name, read_body
 from muster_gateway.decisions import ENDED, DecisionFeed
-from muster_gateway.events import Cause, JobEnd, Target
+from muster_gateway.events import Cause, JobEnd, Refused, Target
 from muster_gateway.intake import Job, check_names, job_of, load_body, resolve_jobs
 from muster_gateway.locating import Locating, wish_key
 from muster_gateway.resolution import Sender
@@ -128,25 +129,20 @@ class FrontDoor:
     ) -> Unusable:
         """The refusal of a whole message, said about every job in it whose name is free."""
         namespace = letter.address.namespace
-        sender = Sender(
-            key=(body.key if body is not None else "") or letter.key,
-            received_ms=letter.received.published_ms,
-        )
+        key = (body.key if body is not None else "") or letter.key
         answers: list[Outgoing] = []
-        for name in _job_names(body, loaded):
+        for kind, name in _jobs_named(body, loaded):
             last = await self._decisions.last(namespace, name)
             if last is not None and last.decision not in ENDED:
                 continue
-            answers.append(
-                events.refusal(
-                    namespace=namespace,
-                    name=name,
-                    reason=_reason(error),
-                    message=str(error),
-                    sender=sender,
-                    cause=letter.cause,
-                )
+            refused = Refused(
+                id=workload_id(namespace, kind, name, key),
+                namespace=namespace,
+                name=name,
+                reason=_reason(error),
+                message=str(error),
             )
+            answers.append(events.refusal(refused, letter.cause))
         return Unusable(str(error), tuple(answers))
 
     async def _wish(self, letter: _Letter) -> list[Outgoing]:
@@ -210,17 +206,25 @@ def _reason(error: MusterError) -> RefusalReason:
             return RefusalReason.INVALID_MANIFEST
 
 
-def _job_names(body: Body | None, loaded: LoadResult | None) -> list[str]:
-    """Names of the jobs in a message, as far as it could be read."""
+def _jobs_named(body: Body | None, loaded: LoadResult | None) -> list[tuple[str, str]]:
+    """Kinds and names of the jobs in a message, as far as it could be read."""
     if loaded is not None:
-        return sorted({document.name for document in loaded.documents if job_of(document)})
+        found = {
+            (submission.owner.kind, submission.name)
+            for document in loaded.documents
+            if (submission := job_of(document)) is not None
+        }
+        return sorted(found)
     if body is None or body.manifest is None:
         return []
     metadata: object = body.manifest.get("metadata")
     if not isinstance(metadata, dict):
         return []
+    kind: object = body.manifest.get("kind")
     name = cast("dict[str, object]", metadata).get("name")
-    return [name] if isinstance(name, str) and is_name(name) else []
+    if not isinstance(kind, str) or not isinstance(name, str) or not is_name(name):
+        return []
+    return [(kind, name)]
 
 
 def _read_wish(verb: JobVerb, body: bytes) -> tuple[JobEnd, str]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from muster_contracts.envelope import derived_id
+from muster_contracts.envelope import workload_id
 from muster_contracts.partitions import partition_of
 from muster_domain.errors import InvalidValue
 from muster_domain.workload import (
@@ -46,11 +46,6 @@ class Resolved:
     cluster_queue: str
     partition: str
     warnings: tuple[str, ...] = ()
-
-
-def workload_id(namespace: str, kind: str, name: str, key: str) -> str:
-    """The id of a submission; the same submission twice has the same."""
-    return derived_id("workload", namespace, kind, name, key)
 
 
 def resolve(submission: JobSubmission, sender: Sender, catalogue: ObjectCatalogue) -> Resolved:

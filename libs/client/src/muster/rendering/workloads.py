@@ -51,7 +51,7 @@ def decision_line(decision: Decision) -> str:
         decision.outcome.value if decision.outcome is not None else decision.reason,
         f"on {where}" if where else "",
         f"by {short_id(decision.preemptor)}" if decision.preemptor else "",
-        decision.message,
+        decision.message if decision.message != f"on {where}" else "",
     ]
     return "  ".join(part for part in parts if part)
 
