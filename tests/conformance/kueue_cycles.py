@@ -44,6 +44,7 @@ def cycles(case: dict[str, Any]) -> dict[str, Any]:
         _seat(case, world, view)
     decisions = [_one_cycle(view, now_ms) for _ in range(case["config"].get("cycles", 1))]
     effects = [e for d in decisions for group in d.groups for e in group.effects]
+    seatings = [seating for d in decisions for seating in d.seatings]
     explained = {k: e for d in decisions for k, e in d.explanations.items()}
     reserved = {
         e.workload_id: _admission(e.admission, {s.pod_set: s.assignment for s in e.seats})
@@ -52,7 +53,7 @@ def cycles(case: dict[str, Any]) -> dict[str, Any]:
     }
     reserved |= {
         e.workload_id: _admission(e.admission, e.placed)
-        for e in effects
+        for e in seatings
         if isinstance(e, SeatWorkload)
     }
     return {
@@ -62,7 +63,7 @@ def cycles(case: dict[str, Any]) -> dict[str, Any]:
         },
         "evicted": {
             keys[e.workload_id]: EvictionReason.NODE_FAILURES.value
-            for e in effects
+            for e in seatings
             if isinstance(e, EvictUnseated)
         },
         "left": _lists(view, keys, active=True),

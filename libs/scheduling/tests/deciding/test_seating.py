@@ -134,7 +134,7 @@ def test_pods_of_a_lost_node_move_to_another() -> None:
     seated(view, workload, "n1")
     again(view, workload, "n1")
     decision = decided(view)
-    (effect,) = [e for g in decision.groups for e in g.effects]
+    (effect,) = decision.seatings
     assert isinstance(effect, SeatWorkload)
     assert effect.placed == {"main": on("n2")}
     view.apply(decision)
@@ -148,9 +148,7 @@ def test_whoever_cannot_be_seated_again_must_go() -> None:
     seated(view, workload, "n1")
     again(view, workload, "n1")
     decision = decided(view)
-    assert [e for g in decision.groups for e in g.effects] == [
-        EvictUnseated(workload_id="w", lost_node="n1")
-    ]
+    assert decision.seatings == (EvictUnseated(workload_id="w", lost_node="n1"),)
     view.apply(decision)
     assert view.is_evicting("w")
 

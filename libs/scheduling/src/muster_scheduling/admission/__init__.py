@@ -21,6 +21,7 @@ from muster_scheduling.admission.decision import (
     RequestPreemption,
     Requeued,
     ReserveQuota,
+    Seating,
     SeatWorkload,
     StopReason,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "ReserveQuota",
     "ResourceVerdict",
     "SeatWorkload",
+    "Seating",
     "Standing",
     "StopReason",
     "Suit",

@@ -21,10 +21,13 @@ from muster_scheduling.admission.decision import (
     RequestPreemption,
     Requeued,
     ReserveQuota,
+    Seating,
     SeatWorkload,
+    Step,
     StopReason,
     perform,
     requeue,
+    reseat,
 )
 from muster_scheduling.admission.explain import explain_entry
 from muster_scheduling.admission.flavors import PreemptionOracle
@@ -40,7 +43,7 @@ Head = tuple[PendingWorkload, QueueEntry]
 class _Draft:
     """A decision while it is made."""
 
-    steps: list[EffectGroup | Requeued] = field(default_factory=list["EffectGroup | Requeued"])
+    steps: list[Step] = field(default_factory=list["Step"])
     explanations: dict[str, Explanation] = field(default_factory=dict[str, Explanation])
     settled: list[str] = field(default_factory=list[str])
     cycles: dict[str, int] = field(default_factory=dict[str, int])
@@ -84,6 +87,7 @@ def decide(
         groups=tuple(step for step in draft.steps if isinstance(step, EffectGroup)),
         explanations=draft.explanations,
         requeues=tuple(step for step in draft.steps if isinstance(step, Requeued)),
+        seatings=tuple(s for s in draft.steps if isinstance(s, SeatWorkload | EvictUnseated)),
         steps=tuple(draft.steps),
         settled=tuple(draft.settled),
         cycles=draft.cycles,
@@ -156,27 +160,37 @@ def _one_cycle(snapshot: Snapshot, cycle: Cycle, heads: list[Head], draft: _Draf
     entries = cycle.run(heads)
     view.journal.rollback(mark)
     for entry in entries:
-        group = _group(view, entry, draft)
-        if group is not None:
-            draft.steps.append(group)
-            for effect in group.effects:
-                perform(view, effect, snapshot.now_ms)
-        if entry.workload.granted is not None:
-            view.second_pass_done(entry.workload.id)
-            draft.seen_again.append(entry.workload.id)
-        elif entry.verdict is not Verdict.RESERVED:
-            step = _requeued(entry, by_shape=view.policy.equivalence_classes)
-            draft.steps.append(step)
-            requeue(view, step)
+        granted = entry.workload.granted
+        if granted is not None:
+            _seen_again(view, entry, granted, draft)
+        else:
+            _decided(view, entry, draft, snapshot.now_ms)
         draft.explanations[entry.workload.id] = explain_entry(entry)
+
+
+def _decided(view: AdmissionView, entry: Entry, draft: _Draft, now_ms: int) -> None:
+    group = _group(view, entry, draft)
+    if group is not None:
+        draft.steps.append(group)
+        for effect in group.effects:
+            perform(view, effect, now_ms)
+    if entry.verdict is not Verdict.RESERVED:
+        step = _requeued(entry, by_shape=view.policy.equivalence_classes)
+        draft.steps.append(step)
+        requeue(view, step)
+
+
+def _seen_again(view: AdmissionView, entry: Entry, granted: Admission, draft: _Draft) -> None:
+    seating = _seating(view, entry, granted)
+    if seating is not None:
+        draft.steps.append(seating)
+        reseat(view, seating)
+    view.second_pass_done(entry.workload.id)
+    draft.seen_again.append(entry.workload.id)
 
 
 def _group(view: AdmissionView, entry: Entry, draft: _Draft) -> EffectGroup | None:
     match entry.verdict:
-        case Verdict.RESERVED if entry.workload.granted is not None:
-            return _seating(entry, entry.workload.granted)
-        case Verdict.UNSEATED:
-            return _loss(view, entry)
         case Verdict.RESERVED:
             return _reservation(entry)
         case Verdict.PREEMPTING if entry.victims:
@@ -205,11 +219,15 @@ def _reservation(entry: Entry) -> EffectGroup:
     return EffectGroup(workload_id=workload.id, effects=(reserve, finish))
 
 
-def _seating(entry: Entry, granted: Admission) -> EffectGroup:
-    """All seats of a holder: those it keeps and those it gets."""
+def _seating(view: AdmissionView, entry: Entry, granted: Admission) -> Seating | None:
+    """All seats of a holder, those it keeps and those it gets; or that it must go."""
     workload, placed = entry.workload, entry.assignment.placed
+    if entry.verdict is not Verdict.RESERVED:
+        if not (workload.lost_node and view.policy.evict_when_unseated):
+            return None
+        return EvictUnseated(workload_id=workload.id, lost_node=workload.lost_node)
     held = {seats.pod_set: seats for seats in (*workload.seats, *entry.assignment.seats)}
-    effect = SeatWorkload(
+    return SeatWorkload(
         workload_id=workload.id,
         admission=granted,
         placed=placed,
@@ -219,15 +237,6 @@ def _seating(entry: Entry, granted: Admission) -> EffectGroup:
             if name in held
         ),
     )
-    return EffectGroup(workload_id=workload.id, effects=(effect,))
-
-
-def _loss(view: AdmissionView, entry: Entry) -> EffectGroup | None:
-    workload = entry.workload
-    if not workload.lost_node or not view.policy.evict_when_unseated:
-        return None
-    effect = EvictUnseated(workload_id=workload.id, lost_node=workload.lost_node)
-    return EffectGroup(workload_id=workload.id, effects=(effect,))
 
 
 def _request(entry: Entry) -> EffectGroup:

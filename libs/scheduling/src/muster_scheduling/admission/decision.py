@@ -91,9 +91,10 @@ class FinishReplaced:
     replaced_by: str
 
 
-Effect = (
-    ReserveQuota | EvictWorkload | RequestPreemption | FinishReplaced | SeatWorkload | EvictUnseated
-)
+Effect = ReserveQuota | EvictWorkload | RequestPreemption | FinishReplaced
+
+Seating = SeatWorkload | EvictUnseated
+"""What becomes of a holder that came back for seats, where admission seats workloads itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,11 +148,14 @@ class Budget:
     workloads: int = 10_000
 
 
+Step = EffectGroup | Requeued | Seating
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """What one call of `decide` found.
 
-    `steps` repeats groups and requeues in the order in which they happened, for `replay`.
+    `steps` repeats groups, requeues and seatings in the order in which they happened, for `replay`.
     `seen_again` are holders that came back for seats. `settled` names the cohort trees in which
     nothing more can happen until something changes.
     """
@@ -159,7 +163,8 @@ class Decision:
     groups: tuple[EffectGroup, ...]
     explanations: Mapping[str, Explanation]
     requeues: tuple[Requeued, ...]
-    steps: tuple[EffectGroup | Requeued, ...]
+    seatings: tuple[Seating, ...]
+    steps: tuple[Step, ...]
     settled: tuple[str, ...]
     cycles: Mapping[str, int]
     looked_at: int
@@ -176,6 +181,8 @@ class Decision:
                         perform(view, effect, self.now_ms)
                 case Requeued():
                     requeue(view, step)
+                case SeatWorkload() | EvictUnseated():
+                    reseat(view, step)
                 case _:
                     assert_never(step)
         for workload_id in self.seen_again:
@@ -196,14 +203,23 @@ def perform(view: AdmissionView, effect: Effect, now_ms: int) -> None:
                     view.penalise(pending)
                 view.take(pending)
                 view.hold(holder(pending, effect, now_ms))
-        case EvictWorkload() | EvictUnseated():
+        case EvictWorkload():
             view.evict(effect.workload_id)
-        case SeatWorkload():
-            view.reseat(effect.workload_id, effect.seats)
         case RequestPreemption() | FinishReplaced():
             pass
         case _:
             assert_never(effect)
+
+
+def reseat(view: AdmissionView, seating: Seating) -> None:
+    """Do to a holder what its second look came to, journalled."""
+    match seating:
+        case SeatWorkload():
+            view.reseat(seating.workload_id, seating.seats)
+        case EvictUnseated():
+            view.evict(seating.workload_id)
+        case _:
+            assert_never(seating)
 
 
 def requeue(view: AdmissionView, step: Requeued) -> None:

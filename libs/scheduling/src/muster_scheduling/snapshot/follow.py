@@ -20,7 +20,7 @@ def follow(
     """Take a workload from one state to the next; `before` is None for one that is new."""
     match before, after:
         case ((Reserved() | Admitted()), Admitted()):
-            pass
+            view.mark_admitted(workload.id)
         case ((Reserved() | Admitted()), Evicting()):
             view.mark_evicting(workload.id)
         case Evicting(), Evicting():
@@ -58,6 +58,7 @@ def _enter(view: AdmissionView, workload: Workload, after: WorkloadState, now_ms
                     attempt=after.attempt,
                     queued_at_ms=after.queued_at_ms,
                     evicting=evicting,
+                    admitted=isinstance(after, Admitted),
                 )
             )
         case Finished():
