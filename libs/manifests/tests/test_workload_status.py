@@ -122,12 +122,7 @@ GRANTED = Admission(
 )
 
 
-def test_a_status_with_everything(load_one: LoadOne) -> None:
-    text = workload(
-        condition("QuotaReserved", reason="QuotaReserved"),
-        condition("Admitted", status="False"),
-        rest=ADMISSION
-        + """
+EVERYTHING = """
   requeueState: {count: 2, requeueAt: "2026-03-01T12:00:30.5Z"}
   reclaimablePods: [{name: workers, count: 1}]
   admissionChecks:
@@ -140,7 +135,14 @@ def test_a_status_with_everything(load_one: LoadOne) -> None:
   unhealthyNodes: [{name: node-b.lab}]
   schedulingStats: {evictions: [{reason: Preempted, underlyingCause: "", count: 2}]}
   accumulatedPastExecutionTimeSeconds: 90
-""",
+"""
+
+
+def test_a_status_with_everything(load_one: LoadOne) -> None:
+    text = workload(
+        condition("QuotaReserved", reason="QuotaReserved"),
+        condition("Admitted", status="False"),
+        rest=ADMISSION + EVERYTHING,
     )
     gated = text.replace("  podSets:", "  preemptionGates: [{name: hold}]\n  podSets:")
     assert load_workload_status(load_one(gated)) == WorkloadStatus(

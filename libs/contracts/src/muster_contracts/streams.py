@@ -31,6 +31,10 @@ class Stream:
     duplicate_window_s: int = 120
     max_message_bytes: int = 768 * 1024
 
+    def holds(self, subject: str) -> bool:
+        """Whether a message on the subject is kept here."""
+        return subject.startswith(tuple(own.removesuffix(">") for own in self.subjects))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Durable:

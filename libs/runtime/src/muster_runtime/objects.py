@@ -14,7 +14,6 @@ from muster_manifests.catalogue import ObjectCatalogue, ObjectKey
 from muster_runtime.bus import Bus
 from muster_runtime.reader import Reader, Received
 
-ALL_OBJECTS = ("muster.obj.>",)
 BATCH_MAX = 512
 IDLE_WAIT_S = 5.0
 RECONNECT_WAIT_S = 0.5
@@ -65,7 +64,7 @@ class ObjectFeed:
     async def run(self) -> None:
         """Read until cancelled; outages of the bus are waited out."""
         while True:
-            reader = self._bus.read(OBJECTS.name, ALL_OBJECTS, after=self.catalogue.sequence)
+            reader = self._bus.read(OBJECTS.name, OBJECTS.subjects, after=self.catalogue.sequence)
             try:
                 await self._look_ahead()
                 while True:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from muster_contracts.streams import DECISIONS, EVENTS, PODS
 from muster_ledger.memory_store import MemoryShards
 from muster_simulation.log import VirtualLog
 
@@ -89,11 +90,11 @@ class World:
 
     def publish(self, subject: str, headers: Mapping[str, str], body: bytes) -> None:
         """Put a message where its subject belongs."""
-        if subject.startswith("muster.evt."):
+        if EVENTS.holds(subject):
             self.log.append(subject, headers, body, self.now_ms)
-        elif subject.startswith("muster.cmd."):
+        elif PODS.holds(subject):
             self.pods[subject] = (headers, body)
             for listener in self.pod_listeners:
                 listener(subject, body)
-        elif subject.startswith("muster.v1.decisions."):
+        elif DECISIONS.holds(subject):
             self.decisions[subject] = body

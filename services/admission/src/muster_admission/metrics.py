@@ -68,6 +68,10 @@ class AdmissionMetrics:
             buckets=_BUCKETS_S,
             registry=registry,
         )
+        self._declare_gauges(registry)
+
+    def _declare_gauges(self, registry: CollectorRegistry) -> None:
+        queue = ["cluster_queue"]
         self.pending = Gauge(
             "muster_pending_workloads",
             "Workloads that wait",

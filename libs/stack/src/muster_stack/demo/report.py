@@ -82,7 +82,7 @@ async def _examine(bus_login: Login, ledger_login: Login, api: Api) -> Findings:
 
 
 async def _whole_log(bus: Bus) -> list[Received]:
-    reader = bus.read(EVENTS.name, ("muster.evt.>",), after=0)
+    reader = bus.read(EVENTS.name, EVENTS.subjects, after=0)
     log: list[Received] = []
     while batch := await reader.next_batch(1000, READ_WAIT_S):
         log += batch
