@@ -1,0 +1,393 @@
+"""The decision core and the placement core in one process, in virtual time.
+
+Nothing travels: a decision is true at once, its victims are gone as soon as their pods end. That is
+what admission, preemption and placement come to together when nothing fails on the way, and it is
+fast enough for months of jobs.
+"""
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from muster_domain.conditions import EvictionReason, Outcome, PendingReason
+from muster_domain.nodes import Node, NodeCondition
+from muster_domain.states import Admission
+from muster_domain.workload import Workload
+from muster_scheduling.admission import (
+    Budget,
+    Decision,
+    EffectGroup,
+    EvictWorkload,
+    ReserveQuota,
+    decide,
+    explain,
+    max_possible,
+    violations,
+)
+from muster_scheduling.placement.gang import place
+from muster_scheduling.placement.outcome import Placed
+from muster_scheduling.placement.request import request_for
+from muster_scheduling.placement.table import NodeTable
+from muster_scheduling.policy import Policy
+from muster_scheduling.snapshot.catalog import Configuration
+from muster_scheduling.snapshot.view import AdmissionView, Snapshot
+from muster_scheduling.snapshot.workloads import prepare
+from muster_simulation.manifests import DURATION, STOP_DURATION
+
+CLAIM_MS = 60_000
+RETRY_BASE_MS = 1_000
+RETRY_MAX_MS = 60_000
+NODE_LOST_AFTER_MS = 25_000
+"""A node that is silent for so long is given up, with everything on it."""
+
+
+class Phase(StrEnum):
+    """Where a workload is on its way through."""
+
+    PENDING = "pending"
+    ADMITTED = "admitted"
+    EVICTING = "evicting"
+    FINISHED = "finished"
+
+
+class What(StrEnum):
+    """What happens to a workload or a node."""
+
+    SUBMITTED = "submitted"
+    ADMITTED = "admitted"
+    UNSEATED = "unseated"
+    EVICTED = "evicted"
+    STOPPING = "stopping"
+    REQUEUED = "requeued"
+    FINISHED = "finished"
+    NODE_LOST = "node_lost"
+    NODE_BACK = "node_back"
+
+
+@dataclass(slots=True)
+class Guest:
+    """A workload and what has become of it. It runs for `run_ms`, and needs `stop_ms` to leave."""
+
+    workload: Workload
+    cluster_queue: str
+    submitted_ms: int
+    run_ms: int
+    stop_ms: int
+    phase: Phase = Phase.PENDING
+    attempt: int = 0
+    tries: int = 0
+    admission: Admission | None = None
+    nodes: tuple[str, ...] = ()
+    first_admitted_ms: int | None = None
+    admitted_ms: int = 0
+    ended_ms: int | None = None
+    evictions: int = 0
+    outcome: Outcome | None = None
+    then: Outcome | None = None
+    unseated: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happening:
+    """One line of what happened."""
+
+    at_ms: int
+    what: What
+    workload: str
+    queue: str = ""
+    reason: str = ""
+    by: str = ""
+    attempt: int = 0
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class House:
+    """Everything there is. `tell` gets every happening in order; `checked` proves each decision."""
+
+    configuration: Configuration
+    policy: Policy
+    tell: Callable[[Happening], None]
+    checked: bool = False
+    now_ms: int = 0
+    guests: dict[str, Guest] = field(default_factory=dict[str, Guest])
+    view: AdmissionView = field(init=False)
+    table: NodeTable = field(default_factory=NodeTable)
+    _places: bool = False
+    _events: list[tuple[int, int, Callable[[], None]]] = field(
+        default_factory=list[tuple[int, int, Callable[[], None]]]
+    )
+    _order: "itertools.count[int]" = field(default_factory=itertools.count)
+    _claimed_ms: dict[str, int] = field(default_factory=dict[str, int])
+    _unseated: dict[str, None] = field(default_factory=dict[str, None])
+    _silent: dict[str, int] = field(default_factory=dict[str, int])
+    _grew: bool = False
+
+    def __post_init__(self) -> None:
+        self.view = AdmissionView(self.configuration, self.policy)
+
+    def add_nodes(self, nodes: Iterable[Node]) -> None:
+        """Let gangs be seated on nodes. Without any node quota alone decides."""
+        for node in nodes:
+            self._places = True
+            self.table.put_node(node)
+
+    def configure(self, configuration: Configuration) -> None:
+        """Take other declared objects."""
+        self.configuration = configuration
+        self.view.configure(configuration)
+
+    def at(self, at_ms: int, action: Callable[[], None]) -> None:
+        """Plan something. What is planned for one moment happens in the order of planning."""
+        heapq.heappush(self._events, (max(at_ms, self.now_ms), next(self._order), action))
+
+    def run(self, until_ms: int) -> None:
+        """Let time pass; who waits is looked at after each moment in which something happened."""
+        self._settle()
+        while (moment := self._next_ms()) is not None and moment <= until_ms:
+            self.now_ms = moment
+            while self._events and self._events[0][0] <= moment:
+                heapq.heappop(self._events)[2]()
+            self._settle()
+        self.now_ms = max(self.now_ms, until_ms)
+
+    def drain(self) -> None:
+        """Run until nothing is planned any more."""
+        self._settle()
+        while (moment := self._next_ms()) is not None:
+            self.run(moment)
+
+    def submit(self, workload: Workload) -> None:
+        """A job arrives; one that its queue could never admit ends at once."""
+        annotations = workload.pod_sets[0].annotations
+        pending = prepare(workload, self.policy)
+        never = max_possible(self.view, pending)
+        guest = self.guests[workload.id] = Guest(
+            workload=workload,
+            cluster_queue="",
+            submitted_ms=self.now_ms,
+            run_ms=int(annotations.get(DURATION, "0")),
+            stop_ms=int(annotations.get(STOP_DURATION, "0")),
+        )
+        if never is not None:
+            self._finish(guest, Outcome.REFUSED, never.reason)
+            return
+        guest.cluster_queue = self.view.add_pending(pending, self.now_ms)
+        self._say(What.SUBMITTED, guest)
+
+    def end(self, workload_id: str, outcome: Outcome) -> None:
+        """A job has ended by itself, or is no longer wanted."""
+        guest = self.guests[workload_id]
+        match guest.phase:
+            case Phase.PENDING:
+                self.view.remove_pending(workload_id)
+                self._unseated.pop(workload_id, None)
+                self._finish(guest, outcome, "")
+            case Phase.ADMITTED if outcome is Outcome.SUCCEEDED:
+                self._leave(guest)
+                self._finish(guest, outcome, "")
+            case Phase.ADMITTED:
+                guest.then = outcome
+                self.view.mark_evicting(workload_id)
+                self._go(guest, str(outcome), "")
+            case Phase.EVICTING:
+                guest.then = outcome
+            case Phase.FINISHED:
+                pass
+
+    def fail_node(self, name: str) -> None:
+        """A node falls silent. Nothing is given up before it was silent for long enough."""
+        self._silent[name] = self.now_ms
+        self.table.set_condition(name, NodeCondition.SUSPECT)
+        self.at(self.now_ms + NODE_LOST_AFTER_MS, lambda: self._give_up(name))
+
+    def recover_node(self, name: str) -> None:
+        """A node speaks again."""
+        self._silent.pop(name, None)
+        self.table.set_condition(name, NodeCondition.READY)
+        self._grew = True
+        self.tell(Happening(at_ms=self.now_ms, what=What.NODE_BACK, workload="", nodes=(name,)))
+
+    def reason(self, workload_id: str) -> str:
+        """Why a workload waits."""
+        guest = self.guests[workload_id]
+        if guest.unseated:
+            return PendingReason.TOPOLOGY_PLACEMENT_FAILED
+        explanation = explain(self.view.snapshot(self.now_ms), workload_id)
+        return "" if explanation is None else explanation.reason
+
+    def _next_ms(self) -> int | None:
+        due = self.view.next_due_ms
+        planned = self._events[0][0] if self._events else None
+        return planned if due is None else due if planned is None else min(due, planned)
+
+    def _settle(self) -> None:
+        """Decide until nothing moves."""
+        while True:
+            if self._grew:
+                self._grew = False
+                self._retry_unseated()
+            self.view.release_due(self.now_ms)
+            self._review_claims()
+            if not self.view.dirty:
+                return
+            snapshot = self.view.snapshot(self.now_ms)
+            decision = decide(snapshot, Budget())
+            if self.checked:
+                self._check(snapshot, decision)
+            self.view.apply(decision)
+            for group in decision.groups:
+                self._make_true(group)
+
+    def _check(self, snapshot: Snapshot, decision: Decision) -> None:
+        found = violations(snapshot, decision)
+        if found:
+            raise AssertionError(f"at {self.now_ms} ms: {found[0]}")
+
+    def _make_true(self, group: EffectGroup) -> None:
+        evicted = False
+        for effect in group.effects:
+            match effect:
+                case ReserveQuota():
+                    self._admit(effect)
+                case EvictWorkload():
+                    evicted = True
+                    victim = self.guests[effect.workload_id]
+                    self._go(victim, str(effect.reason), effect.preemptor_id)
+                case _:
+                    pass
+        if evicted and group.wanted is not None and group.workload_id not in self.view.holders:
+            self.view.claim(group.workload_id, group.wanted.cluster_queue, group.wanted.usage)
+            self._claimed_ms[group.workload_id] = self.now_ms
+
+    def _admit(self, effect: ReserveQuota) -> None:
+        guest = self.guests[effect.workload_id]
+        guest.attempt = effect.attempt
+        guest.admission = effect.admission
+        self._unseated.pop(effect.workload_id, None)
+        if self._places and not self._seat(guest, effect.admission):
+            return
+        guest.phase, guest.unseated, guest.tries = Phase.ADMITTED, "", 0
+        guest.admitted_ms = self.now_ms
+        if guest.first_admitted_ms is None:
+            guest.first_admitted_ms = self.now_ms
+        self.view.mark_admitted(effect.workload_id)
+        self._say(What.ADMITTED, guest, nodes=guest.nodes)
+        attempt = guest.attempt
+        self.at(self.now_ms + guest.run_ms, lambda: self._run_out(guest, attempt))
+
+    def _seat(self, guest: Guest, admission: Admission) -> bool:
+        configuration = self.configuration
+        topologies = dict(configuration.topologies or {})
+        flavors = self.view.catalog.flavors
+        request = request_for(guest.workload, admission, flavors, topologies, elastic=True)
+        outcome = place(self.table, request)
+        if isinstance(outcome, Placed):
+            self.table.bind(outcome.gang)
+            guest.nodes = outcome.placement.nodes
+            return True
+        guest.tries += 1
+        guest.unseated = outcome.explanation.message
+        self.view.release(guest.workload.id)
+        self._unseated[guest.workload.id] = None
+        wait_ms = min(RETRY_MAX_MS, RETRY_BASE_MS * 2 ** min(guest.tries - 1, 16))
+        self._wait(guest, self.now_ms + wait_ms)
+        self._say(What.UNSEATED, guest, reason=str(outcome.reason))
+        return False
+
+    def _run_out(self, guest: Guest, attempt: int) -> None:
+        if guest.phase is Phase.ADMITTED and guest.attempt == attempt:
+            self.end(guest.workload.id, Outcome.SUCCEEDED)
+
+    def _go(self, guest: Guest, reason: str, by: str) -> None:
+        """It must go: what it holds comes back when its pods have ended."""
+        guest.phase = Phase.EVICTING
+        guest.evictions += guest.then is None
+        rival = self.guests[by].workload.name if by else ""
+        what = What.EVICTED if guest.then is None else What.STOPPING
+        self._say(what, guest, reason=reason, by=rival)
+        if guest.stop_ms:
+            self.at(self.now_ms + guest.stop_ms, lambda: self._gone(guest))
+        else:
+            self._gone(guest)
+
+    def _gone(self, guest: Guest) -> None:
+        if guest.phase is not Phase.EVICTING:
+            return
+        self._leave(guest)
+        if guest.then is not None:
+            self._finish(guest, guest.then, "")
+            return
+        guest.phase = Phase.PENDING
+        self._wait(guest, None)
+        self._say(What.REQUEUED, guest)
+
+    def _leave(self, guest: Guest) -> None:
+        identity = guest.workload.id
+        self.view.release(identity)
+        if self.table.gang(identity) is not None:
+            self.table.release(identity)
+            self._grew = True
+        guest.nodes = ()
+
+    def _wait(self, guest: Guest, until_ms: int | None) -> None:
+        pending = prepare(guest.workload, self.policy)
+        pending.attempt = guest.attempt
+        pending.requeue_at_ms = until_ms
+        self.view.add_pending(pending, self.now_ms)
+
+    def _finish(self, guest: Guest, outcome: Outcome, reason: str) -> None:
+        guest.phase, guest.outcome, guest.ended_ms = Phase.FINISHED, outcome, self.now_ms
+        self._say(What.FINISHED, guest, reason=reason or str(outcome))
+
+    def _retry_unseated(self) -> None:
+        for workload_id in list(self._unseated):
+            pending = self.view.remove_pending(workload_id)
+            if pending is not None:
+                self._wait(self.guests[workload_id], None)
+        self._unseated.clear()
+
+    def _review_claims(self) -> None:
+        """As admission does: a claim lasts while the claimant is next in its queue."""
+        for workload_id, since_ms in list(self._claimed_ms.items()):
+            queue = self.view.queues.get(self.view.queue_of.get(workload_id, ""))
+            head = queue.head() if queue is not None else None
+            if head is None or head.id != workload_id or self.now_ms - since_ms >= CLAIM_MS:
+                del self._claimed_ms[workload_id]
+                self.view.drop_claim(workload_id)
+
+    def _give_up(self, name: str) -> None:
+        since_ms = self._silent.get(name)
+        if since_ms is None or self.now_ms - since_ms < NODE_LOST_AFTER_MS:
+            return
+        self.table.set_condition(name, NodeCondition.FENCED)
+        self.tell(Happening(at_ms=self.now_ms, what=What.NODE_LOST, workload="", nodes=(name,)))
+        for workload_id in self.table.gangs_on(name):
+            guest = self.guests[workload_id]
+            if guest.phase is Phase.ADMITTED:
+                self.view.mark_evicting(workload_id)
+                self._go(guest, EvictionReason.NODE_FAILURES, "")
+
+    def _say(
+        self,
+        what: What,
+        guest: Guest,
+        *,
+        reason: str = "",
+        by: str = "",
+        nodes: tuple[str, ...] = (),
+    ) -> None:
+        self.tell(
+            Happening(
+                at_ms=self.now_ms,
+                what=what,
+                workload=guest.workload.name,
+                queue=guest.cluster_queue,
+                reason=reason,
+                by=by,
+                attempt=guest.attempt,
+                nodes=nodes,
+            )
+        )

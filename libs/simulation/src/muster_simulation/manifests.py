@@ -1,0 +1,342 @@
+"""From a scenario's short forms to manifests, and to what the deciding works on.
+
+With a `prefix` every name that is shared between scenarios begins with it, so that many of them can
+be played in one installation; names of workloads and nodes stay as written.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from muster_domain.errors import InvalidValue
+from muster_domain.nodes import Device, Node
+from muster_domain.quantity import parse_quantity_milli
+from muster_domain.workload import LocalQueueRef, Workload
+from muster_manifests import (
+    Document,
+    JobSubmission,
+    ManifestError,
+    SubmissionContext,
+    load_objects,
+    make_workload,
+)
+from muster_manifests.catalogue import ObjectCatalogue
+from muster_scheduling.snapshot.catalog import Configuration
+from muster_simulation.scenario import (
+    CohortLine,
+    Job,
+    Line,
+    Machines,
+    Manifest,
+    Quotas,
+    Scenario,
+)
+
+KUEUE = "kueue.x-k8s.io/v1beta2"
+SCENARIO_LABEL = "muster.dev/scenario"
+DURATION = "muster.dev/simulated-duration-ms"
+STOP_DURATION = "muster.dev/simulated-stop-ms"
+FOR_EVER_MS = 10 * 365 * 86_400_000
+PLENTY = "1000000"
+_CLUSTER_WIDE = ("ClusterQueue", "Cohort", "ResourceFlavor", "Topology", "WorkloadPriorityClass")
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How names are spelled. An empty prefix leaves them as they are."""
+
+    prefix: str = ""
+
+    @property
+    def namespace(self) -> str:
+        """Where the scenario's jobs and LocalQueues are."""
+        return self.prefix or "default"
+
+    def shared(self, name: str) -> str:
+        """A name that is the same for a whole installation."""
+        return f"{self.prefix}-{name}" if self.prefix and name else name
+
+    def plain(self, name: str) -> str:
+        """The name as the scenario writes it."""
+        return name.removeprefix(f"{self.prefix}-") if self.prefix else name
+
+
+def object_manifests(scenario: Scenario, naming: Naming) -> list[Manifest]:
+    """Every declared object that a scenario begins with."""
+    flavors = dict.fromkeys(
+        flavor for line in scenario.queues.values() for flavor in (line.flavors or ("default",))
+    )
+    return [
+        *(_priority_class(value, naming) for value in sorted(_priorities(scenario))),
+        *(_flavor(name, scenario.flavor_labels.get(name, {}), naming) for name in flavors),
+        *(_cohort(name, line, naming) for name, line in scenario.cohorts.items()),
+        *(manifest for entry in scenario.queues.items() for manifest in queue_of(*entry, naming)),
+        *(renamed(manifest, naming) for manifest in scenario.objects),
+    ]
+
+
+def queue_of(name: str, line: Line, naming: Naming) -> tuple[Manifest, Manifest]:
+    """A ClusterQueue and the LocalQueue before it."""
+    preemption: Manifest = {
+        "withinClusterQueue": line.within,
+        "reclaimWithinCohort": line.reclaim,
+    }
+    if line.borrow_within != "Never":
+        borrow: Manifest = {"policy": line.borrow_within}
+        if line.borrow_within_threshold is not None:
+            borrow["maxPriorityThreshold"] = line.borrow_within_threshold
+        preemption["borrowWithinCohort"] = borrow
+    fungibility = {"whenCanBorrow": line.when_can_borrow, "whenCanPreempt": line.when_can_preempt}
+    if line.preference:
+        fungibility["preference"] = line.preference
+    spec: Manifest = {
+        "cohortName": naming.shared(line.cohort),
+        "queueingStrategy": line.strategy,
+        "namespaceSelector": {},
+        "preemption": preemption,
+        "flavorFungibility": fungibility,
+        "resourceGroups": _groups(line.flavors or {"default": line.quota}, naming),
+    }
+    if line.weight:
+        spec["fairSharing"] = {"weight": line.weight}
+    door = _object("LocalQueue", name, {"clusterQueue": naming.shared(name)})
+    door["metadata"]["namespace"] = naming.namespace
+    return _object("ClusterQueue", naming.shared(name), spec), door
+
+
+def job_manifest(job: Job, naming: Naming) -> Manifest:
+    """A Kubernetes Job."""
+    labels = {"kueue.x-k8s.io/queue-name": job.queue, **job.labels}
+    if job.priority:
+        labels["kueue.x-k8s.io/priority-class"] = naming.shared(_class_name(job.priority))
+    annotations = dict(job.annotations)
+    if job.least is not None:
+        annotations["kueue.x-k8s.io/job-min-parallelism"] = str(job.least)
+    run_ms = FOR_EVER_MS if job.run is None else job.run
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": job.name,
+            "namespace": naming.namespace,
+            "labels": labels,
+            "annotations": annotations,
+        },
+        "spec": {
+            "parallelism": job.pods,
+            "completions": job.pods,
+            "template": {
+                "metadata": {
+                    "annotations": {DURATION: str(run_ms), STOP_DURATION: str(job.stop)},
+                },
+                "spec": {
+                    "restartPolicy": "Never",
+                    "nodeSelector": job.node_selector,
+                    "containers": [
+                        {
+                            "name": "main",
+                            "image": "scenario:1",
+                            "resources": {"requests": job.each, "limits": job.each},
+                        }
+                    ],
+                },
+            },
+        },
+    }
+
+
+def submission_manifest(written: Job | Manifest, naming: Naming) -> Manifest:
+    """A submission, from its short form or as written."""
+    return job_manifest(written, naming) if isinstance(written, Job) else renamed(written, naming)
+
+
+def renamed(manifest: Manifest, naming: Naming) -> Manifest:
+    """A manifest whose shared names, and references to them, begin with the prefix."""
+    if not naming.prefix:
+        return manifest
+    metadata: Manifest = dict(manifest.get("metadata", {}))
+    if manifest.get("kind") in _CLUSTER_WIDE or _is_volcano_queue(manifest):
+        metadata["name"] = naming.shared(metadata.get("name", ""))
+    else:
+        metadata["namespace"] = naming.namespace
+    result = {**manifest, "metadata": metadata}
+    if "spec" in manifest:
+        result["spec"] = _renamed_references(manifest["spec"], naming)
+    if manifest.get("kind") == "ResourceFlavor":
+        result["spec"] = _of_scenario(result.get("spec") or {}, naming)
+    return result
+
+
+def load_documents(manifests: Iterable[Manifest], source: str) -> tuple[Document, ...]:
+    """Manifests as documents. Raises `InvalidValue` with the first problem and its place."""
+    try:
+        return load_objects(list(manifests), source=source).documents
+    except ManifestError as error:
+        raise InvalidValue(str(error), field=source) from error
+
+
+def configuration_of(catalogue: ObjectCatalogue) -> Configuration:
+    """What is declared, as deciding looks at it."""
+    return Configuration(
+        cluster_queues=dict(catalogue.cluster_queues),
+        cohorts=dict(catalogue.cohorts),
+        flavors=dict(catalogue.flavors),
+        local_queues=dict(catalogue.local_queues),
+        namespaces=dict(catalogue.namespaces),
+        topologies=dict(catalogue.topologies),
+        admission_checks=dict(catalogue.admission_checks),
+        volcano_queues=dict(catalogue.volcano_queues),
+    )
+
+
+def workload_of(
+    document: Document, catalogue: ObjectCatalogue, identity: str, at_ms: int
+) -> Workload:
+    """The workload of a submitted job. Raises `InvalidValue` for something else."""
+    if not isinstance(document.content, JobSubmission):
+        raise InvalidValue(f"a {document.kind} is not a job", field=document.source)
+    context = SubmissionContext(
+        id=identity,
+        created_at_ms=at_ms,
+        priority_classes=catalogue.priority_classes,
+        default_queue=LocalQueueRef(name="default"),
+    )
+    return make_workload(document.content, context)
+
+
+def nodes_of(scenario: Scenario, naming: Naming) -> tuple[Node, ...]:
+    """The scenario's nodes; where it names none, one that has plenty of everything."""
+    groups = scenario.nodes or (_plenty(scenario),)
+    return tuple(_node(group, number, naming) for group in groups for number in range(group.count))
+
+
+def node_groups(scenario: Scenario) -> tuple[Machines, ...]:
+    """The same nodes, as groups."""
+    return scenario.nodes or (_plenty(scenario),)
+
+
+def _plenty(scenario: Scenario) -> Machines:
+    lines = [quotas for line in scenario.queues.values() for quotas in _tables(line)]
+    resources = {resource: PLENTY for quotas in lines for resource in quotas}
+    for manifest in scenario.objects:
+        for group in manifest.get("spec", {}).get("resourceGroups", ()):
+            resources |= dict.fromkeys(group["coveredResources"], PLENTY)
+    if scenario.trace is not None:
+        resources[scenario.trace.resource] = PLENTY
+    return Machines(name="plenty", resources=resources)
+
+
+def _tables(line: Line) -> list[Quotas]:
+    return list(line.flavors.values()) if line.flavors else [line.quota]
+
+
+def _node(group: Machines, number: int, naming: Naming) -> Node:
+    allocatable = {name: parse_quantity_milli(text) for name, text in group.resources.items()}
+    gpu = "nvidia.com/gpu"
+    if group.gpus:
+        allocatable[gpu] = group.gpus * 1000
+    labels = dict(group.labels)
+    if naming.prefix:
+        labels[SCENARIO_LABEL] = naming.prefix
+    return Node(
+        name=naming.shared(group.name.replace("{n}", str(number))),
+        allocatable=allocatable,
+        labels=labels,
+        devices=tuple(Device(index=index, resource=gpu) for index in range(group.gpus)),
+        simulated=True,
+    )
+
+
+def _groups(flavors: Mapping[str, Quotas], naming: Naming) -> list[Manifest]:
+    covered = list(next(iter(flavors.values()), {}))
+    return [
+        {
+            "coveredResources": covered,
+            "flavors": [
+                {
+                    "name": naming.shared(name),
+                    "resources": [_quota(resource, quotas) for resource in quotas],
+                }
+                for name, quotas in flavors.items()
+            ],
+        }
+    ]
+
+
+def _quota(resource: str, quotas: Quotas) -> Manifest:
+    quota = quotas[resource]
+    row: Manifest = {"name": resource, "nominalQuota": quota.nominal}
+    if quota.borrowing is not None:
+        row["borrowingLimit"] = quota.borrowing
+    if quota.lending is not None:
+        row["lendingLimit"] = quota.lending
+    return row
+
+
+def _flavor(name: str, labels: Mapping[str, str], naming: Naming) -> Manifest:
+    spec = _of_scenario({"nodeLabels": dict(labels)}, naming)
+    return _object("ResourceFlavor", naming.shared(name), spec)
+
+
+def _of_scenario(spec: Manifest, naming: Naming) -> Manifest:
+    if not naming.prefix:
+        return spec
+    return {**spec, "nodeLabels": {**spec.get("nodeLabels", {}), SCENARIO_LABEL: naming.prefix}}
+
+
+def _cohort(name: str, line: CohortLine, naming: Naming) -> Manifest:
+    spec: Manifest = {}
+    if line.parent:
+        spec["parentName"] = naming.shared(line.parent)
+    if line.quota:
+        spec["resourceGroups"] = _groups({"default": line.quota}, naming)
+    if line.weight:
+        spec["fairSharing"] = {"weight": line.weight}
+    return _object("Cohort", naming.shared(name), spec)
+
+
+def _priorities(scenario: Scenario) -> set[int]:
+    jobs = [job for one in scenario.rounds for job in one.submit if isinstance(job, Job)]
+    found = {job.priority for job in jobs if job.priority}
+    return found | ({1} if scenario.trace is not None else set[int]())
+
+
+def _priority_class(value: int, naming: Naming) -> Manifest:
+    manifest = _object("WorkloadPriorityClass", naming.shared(_class_name(value)), {})
+    del manifest["spec"]
+    return {**manifest, "value": value}
+
+
+def _class_name(priority: int) -> str:
+    return f"minus-{-priority}" if priority < 0 else f"plus-{priority}"
+
+
+def _object(kind: str, name: str, spec: Manifest) -> Manifest:
+    return {"apiVersion": KUEUE, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def _is_volcano_queue(manifest: Manifest) -> bool:
+    written = str(manifest.get("apiVersion", ""))
+    return written.startswith("scheduling.volcano.sh/") and manifest.get("kind") == "Queue"
+
+
+_REFERENCES = ("clusterQueue", "cohortName", "parentName", "topologyName")
+
+
+def _renamed_references(spec: Any, naming: Naming) -> Any:  # noqa: ANN401 - JSON as written
+    if not isinstance(spec, dict):
+        return spec
+    result: Manifest = {
+        key: naming.shared(value) if key in _REFERENCES else value for key, value in spec.items()
+    }
+    if "resourceGroups" in result:
+        result["resourceGroups"] = [
+            {
+                **group,
+                "flavors": [
+                    {**flavor, "name": naming.shared(flavor["name"])} for flavor in group["flavors"]
+                ],
+            }
+            for group in result["resourceGroups"]
+        ]
+    return result
