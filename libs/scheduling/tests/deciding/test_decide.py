@@ -1,13 +1,17 @@
 """Whole decisions: who gets quota, who gives way, who waits and why."""
 
+from dataclasses import replace
+
 import pytest
 
 from muster_domain.conditions import PendingReason, PreemptionReason
 from muster_domain.errors import Conflict
 from muster_domain.queues import (
     ClusterQueue,
+    LocalQueue,
     QueueingStrategy,
     ReclaimWithinCohort,
+    StopPolicy,
     WithinClusterQueue,
 )
 from muster_domain.selectors import Requirement, Selector, SelectorOperator
@@ -196,13 +200,27 @@ def test_a_namespace_that_does_not_match_is_parked_without_blocking() -> None:
     closed = Selector(
         requirements=(Requirement(key="team", operator=SelectorOperator.IN, values=("a",)),)
     )
-    base = queue("q", 4, strategy=STRICT)
-    view = view_of([type(base)(**{**_fields(base), "namespace_selector": closed})])
+    view = view_of([replace(queue("q", 4, strategy=STRICT), namespace_selector=closed)])
     waiting(view, job("w", "q", 1))
     decision = decided(view)
     assert decision.explanations["w"].reason == PendingReason.MISCONFIGURED
     view.apply(decision)
     assert view.queues["q"].parked_ids() == ["w"]
+
+
+def test_a_stopped_local_queue_lets_nobody_through_and_blocks_nobody() -> None:
+    view = view_of([queue("q", 4, strategy=STRICT)])
+    base = view.catalog.configuration
+    shut = LocalQueue(namespace="ns", name="shut", cluster_queue="q", stop_policy=StopPolicy.HOLD)
+    view.configure(replace(base, local_queues={**base.local_queues, "ns/shut": shut}))
+    waiting(view, job("first", "shut", 1), job("second", "q", 1, created=1))
+    decision = decided(view)
+    assert reserved(decision) == ["second"]
+    assert decision.explanations["first"].reason == PendingReason.SUSPENDED
+    view.apply(decision)
+    opened = replace(shut, stop_policy=StopPolicy.NONE)
+    view.configure(replace(base, local_queues={**base.local_queues, "ns/shut": opened}))
+    assert reserved(decided(view)) == ["first"]
 
 
 def test_equal_shapes_are_set_aside_after_one_look() -> None:
@@ -260,7 +278,3 @@ def test_trees_do_not_wait_for_each_other() -> None:
     running(view, job("r", "a", 4))
     waiting(view, job("stuck", "a", 4), *(job(f"w{n}", "b", 1, created=n) for n in range(4)))
     assert reserved(decided(view)) == ["w0", "w1", "w2", "w3"]
-
-
-def _fields(value: object) -> dict[str, object]:
-    return {name: getattr(value, name) for name in type(value).__dataclass_fields__}

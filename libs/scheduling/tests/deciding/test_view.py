@@ -121,6 +121,16 @@ def test_a_claim_keeps_freed_quota_for_its_preemptor() -> None:
     assert first_free(claimed) == []
 
 
+def test_a_claim_that_is_given_up_lets_others_be_looked_at_again() -> None:
+    view = view_of([queue("q", 4, "all"), queue("p", 0, "all")])
+    view.claim("gone", "q", {FR: 4 * K})
+    waiting(view, job("w", "p", 2))
+    view.apply(decide(view.snapshot(0)))
+    assert view.queues["p"].parked_ids() == ["w"]
+    view.drop_claim("gone")
+    assert [group.workload_id for group in decide(view.snapshot(0)).groups] == ["w"]
+
+
 def test_preemption_comes_to_rest() -> None:
     rights = {"reclaim": ReclaimWithinCohort.ANY, "within": WithinClusterQueue.LOWER_PRIORITY}
     view = view_of([queue(name, 3, "all", **rights) for name in ("a", "b", "c")])

@@ -41,6 +41,7 @@ class Verdict(Enum):
     OVERLAPPING = auto()
     NO_LONGER_FITS = auto()
     WRONG_NAMESPACE = auto()
+    STOPPED = auto()
     INADMISSIBLE = auto()
     UNSEATED = auto()
 
@@ -48,6 +49,7 @@ class Verdict(Enum):
 _STAYS_IN_LINE = frozenset(
     {Verdict.PREEMPTING, Verdict.DEFERRED, Verdict.OVERLAPPING, Verdict.NO_LONGER_FITS}
 )
+_SET_ASIDE = frozenset({Verdict.WRONG_NAMESPACE, Verdict.STOPPED})
 _CHARGED = frozenset({Verdict.RESERVED, Verdict.PREEMPTING, Verdict.DEFERRED})
 _SHAPE_HAS_NO_CHANCE = frozenset({Verdict.NO_FIT, Verdict.NO_CANDIDATES})
 
@@ -74,7 +76,7 @@ class Entry:
         if self.verdict in _STAYS_IN_LINE:
             return True
         if self.queue.queue.queueing_strategy is QueueingStrategy.STRICT_FIFO:
-            return self.verdict is not Verdict.WRONG_NAMESPACE
+            return self.verdict not in _SET_ASIDE
         bookmark = self.assignment.bookmark
         return self.keeps_bookmark and bookmark is not None and bookmark.pending_flavors
 
@@ -152,6 +154,10 @@ class Cycle:
         refusal = self._refusal(workload, queue)
         if refusal is not None:
             entry.reason = refusal
+            return entry
+        if not workload.volcano and self._view.catalog.is_stopped(workload.local_queue):
+            entry.verdict = Verdict.STOPPED
+            entry.reason = PendingReason.SUSPENDED
             return entry
         selector = queue.queue.namespace_selector
         labels = self._view.catalog.labels_of(workload.namespace)
@@ -262,7 +268,7 @@ class Cycle:
 
     def _process(self, entry: Entry) -> None:
         """Decide about one entry on what the earlier ones left (R-44)."""
-        if entry.verdict is Verdict.WRONG_NAMESPACE:
+        if entry.verdict in _SET_ASIDE:
             return
         mode = self._recompute(entry)
         if entry.workload.granted is not None and mode is not Mode.FIT:

@@ -13,6 +13,7 @@ _RESERVED = Explanation(reason="QuotaReserved", message="Quota is reserved")
 
 _SAID = {
     Verdict.WRONG_NAMESPACE: "workload namespace doesn't match ClusterQueue selector",
+    Verdict.STOPPED: "LocalQueue is stopped",
     Verdict.OVERLAPPING: "Workload has overlapping preemption targets with another workload",
     Verdict.NO_LONGER_FITS: "Workload no longer fits after processing another workload",
     Verdict.DEFERRED: "Fits once the preemptions issued for another workload complete",

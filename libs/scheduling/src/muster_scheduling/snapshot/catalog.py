@@ -16,6 +16,7 @@ from muster_domain.queues import (
     LocalQueue,
     Namespace,
     ResourceFlavor,
+    StopPolicy,
     Topology,
     VolcanoQueue,
 )
@@ -139,6 +140,11 @@ class Catalog:
             return derived_queue_name(queue) if known else ""
         local = self.configuration.local_queues.get(f"{namespace}/{queue}")
         return local.cluster_queue if local is not None else ""
+
+    def is_stopped(self, local_queue: str) -> bool:
+        """Whether a LocalQueue lets nobody through (R-101)."""
+        local = self.configuration.local_queues.get(local_queue)
+        return local is not None and local.stop_policy is not StopPolicy.NONE
 
     def is_volcano(self, name: str) -> bool:
         """Whether the ClusterQueue was derived from a Volcano queue."""

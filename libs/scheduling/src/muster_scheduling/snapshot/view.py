@@ -100,7 +100,7 @@ class AdmissionView:
     def remove_pending(self, workload_id: str) -> PendingWorkload | None:
         """Forget a workload that waits."""
         name = self.queue_of.pop(workload_id, None)
-        self.claims.pop(workload_id, None)
+        self.drop_claim(workload_id)
         if name is None:
             return None
         orphan = self.orphans.pop(workload_id, None)
