@@ -6,38 +6,67 @@ COMPOSE := $(shell docker compose version >/dev/null 2>&1 && echo docker compose
 
 .PHONY: help
 help: ## Print what can be made
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: bootstrap
-bootstrap: .venv/ready ## Build .venv from the lock file (installs uv from PyPI if it is missing)
+bootstrap: .venv/ready ## Build .venv from the lock file (takes uv from PyPI if it is missing)
 
 .venv/ready: requirements.lock tools/bootstrap.py $(wildcard libs/*/pyproject.toml services/*/pyproject.toml)
 	@$(PYTHON) tools/bootstrap.py
 
-.PHONY: lock
-lock: bootstrap ## Resolve the dependencies anew into requirements.lock (hashes, no addresses)
-	$(BIN)/uv lock --quiet --upgrade
-	$(BIN)/uv export --quiet --format requirements-txt --no-emit-workspace --all-packages --all-groups --no-header --output-file requirements.lock
+.PHONY: demo
+demo: bootstrap ## Run the whole house on this machine for a minute and check that nothing was lost
+	@$(BIN)/muster demo
+
+.PHONY: up
+up: bootstrap ## Run NATS, Valkey and every service on this machine until Ctrl-C
+	@$(BIN)/muster up
 
 .PHONY: test
-test: bootstrap ## Run every test that needs no Docker
+test: bootstrap ## Run every test that needs no Docker and no long crash run
 	$(BIN)/pytest -m "not docker and not crash" -n 2
+
+.PHONY: crash
+crash: bootstrap ## Kill every service and server while jobs flow, and check that nothing was lost
+	$(BIN)/pytest -m crash tests/crash
+
+.PHONY: docker-test
+docker-test: bootstrap ## Build the image, run compose and crash its containers (needs a Docker engine)
+	.ci/docker
+	$(BIN)/pytest -m docker
+
+.PHONY: bench
+bench: bootstrap ## Measure; ONLY=path|core|gang|start for one part; writes build/bench.json
+	$(BIN)/python -m tests.performance $(if $(ONLY),--only $(ONLY))
+
+.PHONY: compose-up
+compose-up: ## Start the containers (first: python tools/images.py, muster secrets)
+	$(COMPOSE) up -d
+
+.PHONY: lock
+lock: bootstrap ## Resolve the dependencies anew into requirements.lock (hashes, no addresses)
+	$(BIN)/uv lock --quiet
+	$(BIN)/uv export --quiet --format requirements-txt --no-emit-workspace --all-packages --all-groups --no-header --output-file requirements.lock
 
 .PHONY: fmt
 fmt: bootstrap ## Format the code
 	$(BIN)/ruff format .
-	$(BIN)/ruff check --fix --quiet . || true
+	$(BIN)/ruff check --fix .
 
 .PHONY: lint
 lint: bootstrap ## Check format, lint rules and spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/codespell libs services tests docs tools deploy README.md ARCHITECTURE.md CONTRIBUTING.md
+	$(BIN)/codespell
 
 .PHONY: types
 types: bootstrap ## Check types
 	$(BIN)/basedpyright
 
 .PHONY: arch
-arch: bootstrap ## Check import rules and declared dependencies
+arch: bootstrap ## Check import rules
 	$(BIN)/lint-imports
+
+.PHONY: generate
+generate: bootstrap ## Write schemas and the protocol document anew from the contracts
+	$(BIN)/python -m muster_contracts.generate
