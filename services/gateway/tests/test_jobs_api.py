@@ -10,6 +10,7 @@ from muster_contracts.jobs import Verdict
 from muster_contracts.partitions import partition_of
 from muster_domain.workload import External
 from muster_manifests.catalogue import ObjectCatalogue
+from muster_runtime.clock import now_ms
 from muster_runtime.objects import ObjectFeed
 from muster_testing.connection import connected_bus, until
 from muster_testing.servers import KillableServer
@@ -257,6 +258,24 @@ async def test_jobs_are_found_by_id_prefix_and_name(house: House) -> None:
         assert response.json()["ahead"][0]["name"] == "secret"
 
 
+async def test_the_jobs_of_strangers_do_not_exist(house: House) -> None:
+    await house.apply()
+    manifest = job_manifest("secret", namespace="team-b", queue="default")
+    _, answer = await submit(house, manifest, wait="decision", wait_s=10)
+    identity = answer["jobs"][0]["id"]
+    async with house.client("anna-token") as client:
+        for reference in (identity, identity[:8], "team-b:secret"):
+            path = f"/v1/workloads/{reference}"
+            assert (await client.get(path)).status_code == 404
+            assert (await client.get(f"{path}/decision")).status_code == 404
+            assert (await client.get(f"{path}/output")).status_code == 404
+            for verb in ("cancel", "heartbeat"):
+                assert (await client.post(f"{path}/{verb}")).status_code == 404
+        rows = (await client.get("/v1/workloads")).json()["page"]["rows"]
+        assert rows == []
+    assert len(house.admission.events) == 1
+
+
 async def test_cancel_goes_to_the_owner_of_the_workload(house: House) -> None:
     await house.apply()
     _, answer = await submit(house, job_manifest(), wait="decision", wait_s=10)
@@ -286,8 +305,9 @@ async def test_each_heartbeat_is_its_own_message_and_one_cancel_is_enough(house:
     path = f"/v1/workloads/{answer['jobs'][0]['id']}"
     async with house.client() as client:
         for _ in range(3):
+            sent_ms = now_ms()
             assert (await client.post(f"{path}/heartbeat")).status_code == 202
-            await asyncio.sleep(0.002)
+            await until(lambda sent_ms=sent_ms: now_ms() > sent_ms)
         for _ in range(3):
             assert (await client.post(f"{path}/cancel")).status_code == 202
         response = await client.post(f"{path}/finish", json={"outcome": "Lost"})

@@ -4,7 +4,11 @@ from typing import Any
 import pytest
 
 from muster_contracts.partitions import partition_of
-from muster_manifests.catalogue import ObjectKey
+from muster_gateway.applying import Applying
+from muster_gateway.events import Cause
+from muster_manifests import load
+from muster_manifests.catalogue import ObjectCatalogue, ObjectKey
+from muster_runtime.objects import ObjectFeed
 from muster_testing.connection import until
 
 from .house import BASE, House, job_manifest
@@ -74,6 +78,24 @@ async def test_two_writers_at_once_both_get_through(house: House) -> None:
     )
     assert [status for status, _ in answers] == [202] * 5
     assert len(house.gateway.feed.catalogue.namespaces) == 5
+
+
+async def test_a_change_is_never_made_from_an_old_view(house: House) -> None:
+    """What another gateway applied in the meantime is seen before anything is written."""
+    await apply(house, BASE)
+    behind = ObjectFeed(house.gateway.bus, ObjectCatalogue())
+    applying = Applying(house.gateway.bus, behind, house.gateway.owners)
+    documents = load(BASE, source="test").documents
+    cause = Cause(at_ms=1)
+    changing = asyncio.create_task(applying.apply(documents, by="olga", cause=cause))
+    reading = asyncio.create_task(behind.run())
+    try:
+        applied = await changing
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+    assert {found.effect for found in applied.objects} == {"unchanged"}
+    assert house.gateway.feed.catalogue.sequence == 4
 
 
 async def test_kueues_doubts_come_as_warnings(house: House) -> None:
