@@ -136,6 +136,14 @@ def test_a_queue_in_or_below_a_cycle_of_cohorts_is_inactive(name: str) -> None:
     assert catalog.queues["well"].active
 
 
+def test_cohorts_nested_beyond_reason_are_inactive() -> None:
+    chain = [cohort(f"c{n}", None, f"c{n + 1}") for n in range(3000)]
+    deep = queue("deep", 1, "c0")
+    catalog = Catalog(configuration([deep, queue("top", 1, "c2990")], chain))
+    assert catalog.queues["deep"].inactive == (InactiveReason.COHORT_CYCLE,)
+    assert catalog.queues["top"].active
+
+
 def test_a_flavor_that_does_not_exist_makes_its_queue_inactive() -> None:
     catalog = Catalog(Configuration(cluster_queues={"a": queue("a", 1)}))
     assert catalog.queues["a"].inactive == (InactiveReason.FLAVOR_NOT_FOUND,)

@@ -16,6 +16,8 @@ from muster_scheduling.quota.tree import (
     QuotaTree,
 )
 
+_DEPTH_MAX = 100
+
 
 @dataclass(frozen=True, slots=True)
 class Members:
@@ -28,8 +30,9 @@ class Members:
 def build_tree(members: Members) -> QuotaTree:
     """Link, order and sum up.
 
-    A cohort that is only named exists without quota. ClusterQueues at or below a cycle of
-    cohorts are named in `cyclic`; their cohorts carry no quota sums and they must not admit.
+    A cohort that is only named exists without quota. ClusterQueues at or below a cycle of cohorts,
+    or more than 100 cohorts deep, are named in `cyclic`; their cohorts are not linked to each other
+    and they must not admit.
     """
     cohorts = _cohort_nodes(members)
     queues = {
@@ -83,19 +86,19 @@ def _quotas(groups: Iterable[ResourceGroup]) -> dict[FlavorResource, NodeQuota]:
 
 
 def _looped_cohorts(cohorts: Mapping[str, Cohort]) -> frozenset[str]:
-    """Cohorts whose chain of parents never ends: those on a cycle and those below one."""
-    ends: dict[str, bool] = {}
+    """Cohorts whose chain of parents never ends, or is longer than anybody means it to be."""
+    height: dict[str, int] = {}
     for start in cohorts:
-        chain: list[str] = []
-        on_chain: set[str] = set()
+        chain: dict[str, None] = {}
         name = start
-        while name in cohorts and name not in ends and name not in on_chain:
-            chain.append(name)
-            on_chain.add(name)
+        while name in cohorts and name not in height and name not in chain:
+            chain[name] = None
             name = cohorts[name].parent
-        verdict = ends.get(name, name not in on_chain)
-        ends.update(dict.fromkeys(chain, verdict))
-    return frozenset(name for name, reaches_root in ends.items() if not reaches_root)
+        above = _DEPTH_MAX if name in chain else height.get(name, 0)
+        for member in reversed(chain):
+            above += 1
+            height[member] = above
+    return frozenset(name for name, levels in height.items() if levels > _DEPTH_MAX)
 
 
 def _link(child: QuotaNode, parent: QuotaNode) -> None:

@@ -64,7 +64,7 @@ def obstructions(queue: ClusterQueue, around: Surroundings) -> tuple[Obstruction
         found += _of_checks(queue, around, around.checks)
     found += _of_topologies([around.flavors[n] for n in names if n in around.flavors], around)
     if queue.name in around.cyclic:
-        text = "its cohorts form a cycle"
+        text = "its cohorts form a cycle or are nested too deeply"
         found.append(Obstruction(InactiveReason.COHORT_CYCLE, text))
     return tuple(found)
 
