@@ -101,7 +101,9 @@ class Owner(Generic[M]):
         return f"no cycle for {BEAT_MAX_AGE_MS // 1000} s in {', '.join(late)}" if late else ""
 
     def measure(self) -> None:
-        """Put the progress of all shards into the metrics."""
+        """Put the progress of all shards into the metrics; shards that are gone go from them."""
+        self.metrics.log_pending.clear()
+        self.metrics.outbox_pending.clear()
         for shard, progress in self.progress.items():
             self.metrics.log_pending.labels(shard).set(progress.pending)
             self.metrics.outbox_pending.labels(shard).set(progress.unpublished)

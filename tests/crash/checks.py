@@ -1,0 +1,227 @@
+"""What the submitters were promised, held against the log, the streams and the stores."""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import nats
+
+from muster_contracts import codec, events, subjects
+from muster_contracts.jobs import Decision
+from muster_contracts.partitions import PARTITIONS, PLACEMENT_SHARD
+from muster_contracts.stored import is_admission_fact
+from muster_contracts.streams import DEAD_LETTERS, DECISIONS, EVENTS, JOBS
+from muster_contracts.subjects import Service
+from muster_domain.conditions import Outcome
+from muster_domain.nodes import Placement
+from muster_domain.workload import Workload
+from muster_ledger.redis_store import RedisStore
+from muster_ledger.store import OUTBOX_START
+from muster_runtime.bus import Bus
+from muster_runtime.reader import Received
+from muster_stack.stack import Stack
+
+from .traffic import Plan
+
+READ_S = 120.0
+LATE_CANCEL = "no live workload is named"
+
+
+@dataclass(slots=True)
+class LogCheck:
+    """Reads the log in order; `wrong` says what must not be."""
+
+    wrong: list[str] = field(default_factory=list[str])
+    workloads: dict[str, Workload] = field(default_factory=dict[str, Workload])
+    ends: dict[str, list[Outcome]] = field(
+        default_factory=lambda: defaultdict[str, list[Outcome]](list)
+    )
+    counts: Counter[str] = field(default_factory=Counter[str])
+    _seen: set[str] = field(default_factory=set[str])
+    _versions: dict[str, int] = field(default_factory=dict[str, int])
+    _capacity: dict[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
+    _used: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    _seated: dict[tuple[str, int], Placement] = field(
+        default_factory=dict[tuple[str, int], Placement]
+    )
+    _admitted: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    _started: dict[tuple[str, int], set[str]] = field(
+        default_factory=lambda: defaultdict[tuple[str, int], set[str]](set)
+    )
+    _over: set[str] = field(default_factory=set[str])
+
+    def read(self, log: Iterable[Received]) -> "LogCheck":
+        """Take in everything; what is there twice counts once."""
+        for received in log:
+            identity = received.headers.get("ce-id", "")
+            if identity in self._seen:
+                continue
+            self._seen.add(identity)
+            name = subjects.event_name(received.subject)
+            self.counts[name] += 1
+            self._take(codec.decode_event(name, received.body), received.subject)
+        return self
+
+    def _take(self, fact: events.Event, subject: str) -> None:
+        if is_admission_fact(fact):
+            self._in_order(subjects.event_partition(subject), fact.version)
+        if isinstance(fact, events.NodeFact):
+            self._of_node(fact)
+        elif isinstance(fact, events.WorkloadFact):
+            self._of_workload(fact)
+
+    def _of_workload(self, fact: events.WorkloadFact) -> None:
+        match fact:
+            case events.WorkloadSubmitted(workload=workload):
+                self.workloads.setdefault(workload.id, workload)
+            case events.WorkloadFinished(workload_id=workload_id, state=state):
+                self.ends[workload_id].append(state.outcome)
+            case events.WorkloadAdmitted(workload=workload, state=state):
+                self._admitted.add((workload.id, state.attempt))
+            case events.GangPlaced():
+                self._seat((fact.workload_id, fact.attempt), fact.placement, 1)
+            case events.GangStarted():
+                self._gang_started((fact.workload_id, fact.attempt))
+            case events.GangReleased() | events.GangFinished():
+                self._unseat((fact.workload_id, fact.attempt))
+            case _:
+                pass
+
+    def _of_node(self, fact: events.NodeFact) -> None:
+        match fact:
+            case events.NodeRegistered(node=node):
+                self._capacity[node.name] = node.allocatable
+            case events.PodStarted():
+                self._pod_started(fact)
+            case events.PodFinished():
+                self._over.add(fact.pod_uid)
+            case _:
+                pass
+
+    def _in_order(self, partition: str, version: int) -> None:
+        before = self._versions.get(partition, 0)
+        if version < before:
+            self.wrong.append(f"{partition}: version {version} was published after {before}")
+        self._versions[partition] = max(before, version)
+
+    def _seat(self, gang: tuple[str, int], placement: Placement, sign: int) -> None:
+        if sign > 0:
+            self._seated[gang] = placement
+        workload = self.workloads[gang[0]]
+        requests = {pod_set.name: pod_set.requests for pod_set in workload.pod_sets}
+        for pod in placement.pods:
+            for resource, amount in requests[pod.pod_set].items():
+                self._used[pod.node, resource] += sign * amount
+                most = self._capacity[pod.node].get(resource, 0)
+                if self._used[pod.node, resource] > most:
+                    self.wrong.append(f"{pod.node} gives {resource} beyond {most}: {gang}")
+
+    def _unseat(self, gang: tuple[str, int]) -> None:
+        placement = self._seated.pop(gang, None)
+        if placement is None:
+            return
+        self._seat(gang, placement, -1)
+        running = self._started.get(gang, set()) - self._over
+        if running:
+            self.wrong.append(f"{gang} gave its seats back while {sorted(running)} ran")
+
+    def _gang_started(self, gang: tuple[str, int]) -> None:
+        pods = len(self._seated[gang].pods)
+        if len(self._started[gang]) != pods:
+            self.wrong.append(f"{gang} is said to run with {len(self._started[gang])} of {pods}")
+
+    def _pod_started(self, fact: events.PodStarted) -> None:
+        gang = (fact.workload_id, fact.attempt)
+        if gang not in self._admitted:
+            self.wrong.append(f"{fact.pod_uid} started before its workload was admitted")
+        self._started[gang].add(fact.pod_uid)
+
+
+async def broken_promises(
+    stack: Stack, plans: Iterable[Plan], accepted: Mapping[str, str]
+) -> tuple[LogCheck, list[str]]:
+    """What became of everything that was accepted, and what is not as it must be."""
+    login = stack.bus_login("operator")
+    client = await nats.connect(
+        login.url,
+        user=login.user,
+        password=login.password,
+        inbox_prefix=login.inbox_prefix.encode(),
+    )
+    store = RedisStore(stack.ledger_login("operator").full_url)
+    try:
+        bus = Bus(client, Service.GATEWAY)
+        check = LogCheck().read(await read_all(bus, EVENTS.name, "muster.evt.>"))
+        decisions = {
+            received.subject: codec.decode(Decision, received.body)
+            for received in await read_all(bus, DECISIONS.name, "muster.v1.decisions.>")
+        }
+        wrong = [*check.wrong, *_ends(check, plans, accepted, decisions)]
+        for letter in await read_all(bus, DEAD_LETTERS.name, "muster.dlq.>"):
+            reason = letter.headers["Muster-Reason"]
+            if LATE_CANCEL not in reason:
+                wrong.append(f"dead letter on {letter.subject}: {reason}")
+        jobs = await client.jetstream().stream_info(JOBS.name)
+        if jobs.state.messages:
+            wrong.append(f"{jobs.state.messages} jobs were not worked off")
+        wrong += [
+            f"{shard}: the outbox is not empty"
+            for shard in (*PARTITIONS, PLACEMENT_SHARD)
+            if await store.read_outbox(shard, OUTBOX_START, 1)
+        ]
+        return check, wrong
+    finally:
+        await client.close()
+        await store.close()
+
+
+async def read_all(bus: Bus, stream: str, subject: str) -> list[Received]:
+    """Everything in a stream, up to what is the last message now."""
+    newest = await bus.last_sequence(stream)
+    reader = bus.read(stream, (subject,), after=0)
+    found: list[Received] = []
+    info = await bus.client.jetstream().stream_info(stream)
+    async with asyncio.timeout(READ_S):
+        while info.state.messages and (not found or found[-1].sequence < newest):
+            found += await reader.next_batch(1000, 5.0)
+    await reader.close()
+    return found
+
+
+def _ends(
+    check: LogCheck,
+    plans: Iterable[Plan],
+    accepted: Mapping[str, str],
+    decisions: Mapping[str, Decision],
+) -> list[str]:
+    """Everybody who was told yes has one workload, which ended once, as it had to."""
+    wrong: list[str] = []
+    ids: dict[str, list[str]] = defaultdict(list)
+    for workload in check.workloads.values():
+        ids[workload.key].append(workload.id)
+    strangers = set(ids) - set(accepted)
+    wrong += [f"nobody submitted {key}" for key in sorted(strangers)]
+    for plan in plans:
+        key = f"{plan.team}/{plan.name}"
+        if len(ids[key]) != 1 or accepted[key] not in ("", ids[key][0]):
+            wrong.append(f"{key} was accepted as {accepted[key]} and became {ids[key]}")
+            continue
+        (identity,) = ids[key]
+        ends = check.ends[identity]
+        if len(ends) != 1 or ends[0] not in _possible(plan):
+            wrong.append(f"{key} ({identity}) ended as {ends}, of {sorted(_possible(plan))}")
+        said = decisions.get(subjects.decision(plan.team, plan.name))
+        if said is None or said.id != identity or said.outcome not in ends:
+            wrong.append(f"{key}: the last decision is {said}")
+    return wrong
+
+
+def _possible(plan: Plan) -> frozenset[Outcome]:
+    if plan.impossible:
+        return frozenset({Outcome.REFUSED})
+    if plan.lease_ms is not None and not plan.hold_polls:
+        return frozenset({Outcome.LEASE_EXPIRED})
+    if plan.cancelled:
+        return frozenset({Outcome.CANCELLED, Outcome.SUCCEEDED})
+    return frozenset({Outcome.SUCCEEDED})
