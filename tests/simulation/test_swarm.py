@@ -37,6 +37,7 @@ def test_every_invariant_holds(first: int) -> None:
 
 
 def test_one_seed_gives_one_log_in_any_process() -> None:
+    """INV-11, under hash seeds that would show any order that a set decides."""
     here = simulate(7).digest
     elsewhere = {_digest_in_a_process(hash_seed) for hash_seed in ("0", "1")}
     assert elsewhere == {here}
