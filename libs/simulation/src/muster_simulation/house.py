@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from muster_domain.conditions import EvictionReason, Outcome, PendingReason
+from muster_domain.conditions import EvictionReason, Outcome, PendingReason, RefusalReason
 from muster_domain.nodes import Node, NodeCondition
 from muster_domain.states import Admission
 from muster_domain.workload import Workload
@@ -115,6 +115,7 @@ class House:
     guests: dict[str, Guest] = field(default_factory=dict[str, Guest])
     view: AdmissionView = field(init=False)
     table: NodeTable = field(default_factory=NodeTable)
+    _live: dict[str, str] = field(default_factory=dict[str, str])
     _places: bool = False
     _events: list[tuple[int, int, Callable[[], None]]] = field(
         default_factory=list[tuple[int, int, Callable[[], None]]]
@@ -160,7 +161,10 @@ class House:
             self.run(moment)
 
     def submit(self, workload: Workload) -> None:
-        """A job arrives; one that its queue could never admit ends at once."""
+        """A job arrives; one whose name is in use or that could never fit ends at once."""
+        if workload.key in self._live:
+            self.tell(_refusal(workload, self.now_ms))
+            return
         annotations = workload.pod_sets[0].annotations
         pending = prepare(workload, self.policy)
         never = max_possible(self.view, pending)
@@ -174,6 +178,7 @@ class House:
         if never is not None:
             self._finish(guest, Outcome.REFUSED, never.reason)
             return
+        self._live[workload.key] = workload.id
         guest.cluster_queue = self.view.add_pending(pending, self.now_ms)
         self._say(What.SUBMITTED, guest)
 
@@ -340,6 +345,7 @@ class House:
 
     def _finish(self, guest: Guest, outcome: Outcome, reason: str) -> None:
         guest.phase, guest.outcome, guest.ended_ms = Phase.FINISHED, outcome, self.now_ms
+        self._live.pop(guest.workload.key, None)
         self._say(What.FINISHED, guest, reason=reason or str(outcome))
 
     def _retry_unseated(self) -> None:
@@ -391,3 +397,12 @@ class House:
                 nodes=nodes,
             )
         )
+
+
+def _refusal(workload: Workload, now_ms: int) -> Happening:
+    return Happening(
+        at_ms=now_ms,
+        what=What.FINISHED,
+        workload=workload.name,
+        reason=RefusalReason.NAME_IN_USE,
+    )

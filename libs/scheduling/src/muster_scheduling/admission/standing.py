@@ -13,7 +13,7 @@ from muster_scheduling.admission.cycle import Cycle, Entry, Verdict
 from muster_scheduling.admission.explain import explain_entry
 from muster_scheduling.admission.modes import Mode
 from muster_scheduling.preemption.context import Search, reclaim_allows, within_queue_allows
-from muster_scheduling.snapshot.catalog import suspension
+from muster_scheduling.snapshot.catalog import QueueEntry, suspension
 from muster_scheduling.snapshot.view import AdmissionView, Snapshot
 from muster_scheduling.snapshot.workloads import PendingWorkload
 
@@ -86,7 +86,7 @@ def explain(snapshot: Snapshot, workload_id: str) -> Explanation | None:
     if text:
         found = replace(found, preemption=text)
     if judged.assignment.mode is Mode.FIT and judged.verdict is Verdict.NO_LONGER_FITS:
-        return _would_fit(view, name, workload)
+        return _would_fit(snapshot, entry, workload)
     return found
 
 
@@ -115,14 +115,11 @@ def _no_queue(workload: PendingWorkload) -> Explanation:
     )
 
 
-def _would_fit(view: AdmissionView, name: str, workload: PendingWorkload) -> Explanation:
-    queue = view.queues[name]
-    head = queue.head()
+def _would_fit(snapshot: Snapshot, entry: QueueEntry, workload: PendingWorkload) -> Explanation:
+    view = snapshot.view
+    head = view.queues[entry.name].head()
     if head is None or head.id == workload.id:
-        return Explanation(
-            reason=PendingReason.PENDING_EVALUATION, message="It fits and is looked at next"
-        )
-    entry = view.catalog.queues[name]
+        return _among_heads(snapshot, entry, workload)
     strict = entry.queue.queueing_strategy is QueueingStrategy.STRICT_FIFO
     return Explanation(
         reason=PendingReason.WAITING_FOR_QUOTA,
@@ -130,6 +127,25 @@ def _would_fit(view: AdmissionView, name: str, workload: PendingWorkload) -> Exp
         + (" and the queue is StrictFIFO" if strict else ""),
         blocked_by=(head.id,),
     )
+
+
+def _among_heads(snapshot: Snapshot, entry: QueueEntry, workload: PendingWorkload) -> Explanation:
+    """What a cycle would say: heads of other queues may keep quota for themselves (R-46)."""
+    view = snapshot.view
+    heads = [(workload, entry)]
+    for other in view.catalog.queues_of_root[entry.root]:
+        head = view.queues[other.name].head() if other is not entry and other.active else None
+        if head is not None:
+            heads.append((head, other))
+    mark = view.journal.checkpoint()
+    entries = Cycle(view, snapshot.now_ms, victims_inline=True).run(heads)
+    view.journal.rollback(mark)
+    mine = next(one for one in entries if one.workload is workload)
+    if mine.verdict is Verdict.RESERVED:
+        return Explanation(
+            reason=PendingReason.PENDING_EVALUATION, message="It fits and is looked at next"
+        )
+    return explain_entry(mine)
 
 
 def _preemption(snapshot: Snapshot, entry: Entry) -> str:
