@@ -54,7 +54,8 @@ class Admission:
 class Pending:
     """Waiting for quota. `requeue_at_ms` holds it back until then; `queued_at_ms` orders it.
 
-    `unseated` says that it had quota and placement found no seats.
+    `unseated` says that it had quota and placement found no seats. It had none in `avoided_flavors`
+    either, so others go first until seats come free.
     """
 
     explanation: Explanation
@@ -65,6 +66,7 @@ class Pending:
     last_eviction: EvictionReason | None = None
     past_execution_ms: int = 0
     unseated: bool = False
+    avoided_flavors: tuple[str, ...] = ()
     kind: Literal["pending"] = "pending"
 
 
@@ -78,6 +80,7 @@ class Reserved:
     queued_at_ms: int
     requeue_count: int = 0
     past_execution_ms: int = 0
+    avoided_flavors: tuple[str, ...] = ()
     kind: Literal["reserved"] = "reserved"
 
 

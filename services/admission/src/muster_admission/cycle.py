@@ -138,6 +138,7 @@ def _reserve(book: Book, turn: Turn, effect: ReserveQuota, now_ms: int) -> None:
         queued_at_ms=waiting.queued_at_ms,
         requeue_count=waiting.requeue_count,
         past_execution_ms=waiting.past_execution_ms,
+        avoided_flavors=waiting.avoided_flavors,
     )
     after = book.become(record, state, now_ms, in_view=True)
     reserved = events.QuotaReserved(

@@ -25,6 +25,7 @@ from muster_domain.states import (
 )
 from muster_domain.workload import External
 from muster_scheduling.admission import max_possible
+from muster_scheduling.admission.eligibility import flavors_of, has_other_flavor
 from muster_scheduling.snapshot.workloads import prepare
 
 _NOT_LOOKED_AT = Explanation(
@@ -65,7 +66,8 @@ def refuse_impossible(book: Book, workload_id: str, now_ms: int) -> bool:
     record = book.records[workload_id]
     if book.settings.never_fits is NeverFits.HOLD or not isinstance(record.state, Pending):
         return False
-    never = max_possible(book.view, prepare(record.workload, book.view.policy))
+    waiting = book.view.pending(workload_id) or prepare(record.workload, book.view.policy)
+    never = max_possible(book.view, waiting)
     if never is None:
         return False
     finish(book, record, Outcome.REFUSED, never.message, now_ms, explanation=never)
@@ -184,27 +186,34 @@ def gang_placed(book: Book, fact: events.GangPlaced, now_ms: int) -> None:
 
 
 def gang_unplaceable(book: Book, fact: events.GangUnplaceable, now_ms: int) -> None:
-    """No seats: the quota comes back at once, and the workload waits until something changes."""
+    """No seats: the quota comes back at once.
+
+    Flavors that are left are tried next; without any it waits until something changes.
+    """
     record = book.records.get(fact.workload_id)
     if record is None or not isinstance(record.state, Reserved):
         return
     held = record.state
     if held.attempt != fact.attempt:
         return
-    tries = held.requeue_count + 1
+    avoided = (*held.avoided_flavors, *sorted(flavors_of(held.admission)))
+    entry = book.view.catalog.queues.get(record.cluster_queue)
+    others = entry is not None and has_other_flavor(entry, held.admission, avoided)
+    tries = held.requeue_count + (not others)
     wait_ms = min(
         book.settings.placement_retry_max_ms,
-        book.settings.placement_retry_base_ms * 2 ** min(tries - 1, 16),
+        book.settings.placement_retry_base_ms * 2 ** min(max(0, tries - 1), 16),
     )
     state = Pending(
         explanation=replace(fact.explanation, reason=PendingReason.TOPOLOGY_PLACEMENT_FAILED),
         queued_at_ms=held.queued_at_ms,
         attempt=held.attempt,
         requeue_count=tries,
-        requeue_at_ms=now_ms + wait_ms,
+        requeue_at_ms=None if others else now_ms + wait_ms,
         last_eviction=EvictionReason.ADMISSION_CHECK,
         past_execution_ms=held.past_execution_ms,
         unseated=True,
+        avoided_flavors=avoided if others else (),
     )
     after = book.become(record, state, now_ms)
     requeued = events.WorkloadRequeued(
@@ -293,4 +302,5 @@ def capacity_changed(book: Book, now_ms: int) -> None:
     for workload_id in list(book.unseated):
         record = book.records[workload_id]
         if isinstance(record.state, Pending):
-            book.become(record, replace(record.state, requeue_at_ms=None), now_ms)
+            state = replace(record.state, requeue_at_ms=None, avoided_flavors=())
+            book.become(record, state, now_ms)

@@ -1,9 +1,10 @@
 """Whether a flavor may serve a pod set at all, quota aside (R-27 to R-29)."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from muster_domain.queues import ResourceFlavor, Topology
 from muster_domain.selectors import NodeDemand, Selector, Taint, untolerated
+from muster_domain.states import Admission
 from muster_domain.workload import TopologyMode, TopologyRequest
 from muster_scheduling.snapshot.catalog import Group, QueueEntry
 from muster_scheduling.snapshot.view import AdmissionView
@@ -21,12 +22,26 @@ def obstacle(
     allowed = workload.allowed_flavors
     if allowed is not None and flavor not in allowed:
         return f"flavor {flavor} is not among the flavors that the workload allows"
+    if flavor in workload.avoided:
+        return f"no seats were found in flavor {flavor}"
     key = (pod_set.shape, entry.name, flavor)
     found = view.eligibility.get(key)
     if found is None:
         found = _obstacle(view, pod_set, entry, flavor)
         view.eligibility[key] = found
     return found
+
+
+def flavors_of(admission: Admission) -> frozenset[str]:
+    """Every flavor that an admission names."""
+    return frozenset(name for granted in admission.pod_sets for name in granted.flavors.values())
+
+
+def has_other_flavor(entry: QueueEntry, admission: Admission, tried: Collection[str]) -> bool:
+    """Whether the groups that an admission draws on have flavors besides those that were tried."""
+    used = flavors_of(admission)
+    groups = [group for group in entry.groups if used.intersection(group.flavors)]
+    return any(flavor not in tried for group in groups for flavor in group.flavors)
 
 
 def _obstacle(view: AdmissionView, pod_set: PodSetRequest, entry: QueueEntry, name: str) -> str:

@@ -46,6 +46,7 @@ def _enter(view: AdmissionView, workload: Workload, after: WorkloadState, now_ms
             waiting = prepare(workload, view.policy, queued_at_ms=after.queued_at_ms)
             waiting.requeue_at_ms = after.requeue_at_ms
             waiting.attempt = after.attempt
+            waiting.avoided = frozenset(after.avoided_flavors)
             view.add_pending(waiting, now_ms)
         case Reserved() | Admitted() | Evicting():
             evicting = isinstance(after, Evicting)

@@ -66,7 +66,7 @@ class PendingWorkload:
     `replaces` is the key of the smaller slice of an elastic job that this one takes over (R-110).
     `held_back` keeps it out of the line whatever the time.
     `has_quota` marks one that already holds quota (`granted`) and comes back for seats: for all, or
-    for those of `lost_node`.
+    for those of `lost_node`. Flavors in `avoided` have quota and no seats.
     """
 
     id: str
@@ -86,6 +86,7 @@ class PendingWorkload:
     owned_by_pod: bool = False
     attempt: int = 0
     allowed_flavors: frozenset[str] | None = None
+    avoided: frozenset[str] = frozenset()
     replaces: str = ""
     has_quota: bool = False
     gated: bool = False
