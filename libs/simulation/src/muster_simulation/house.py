@@ -26,6 +26,7 @@ from muster_scheduling.admission import (
     max_possible,
     violations,
 )
+from muster_scheduling.admission.eligibility import flavors_of, has_other_flavor
 from muster_scheduling.placement.gang import place
 from muster_scheduling.placement.outcome import Placed
 from muster_scheduling.placement.request import request_for
@@ -87,6 +88,7 @@ class Guest:
     outcome: Outcome | None = None
     then: Outcome | None = None
     unseated: str = ""
+    avoided: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,6 +277,7 @@ class House:
         if self._places and not self._seat(guest, effect.admission):
             return
         guest.phase, guest.unseated, guest.tries = Phase.ADMITTED, "", 0
+        guest.avoided = ()
         guest.admitted_ms = self.now_ms
         if guest.first_admitted_ms is None:
             guest.first_admitted_ms = self.now_ms
@@ -293,12 +296,15 @@ class House:
             self.table.bind(outcome.gang)
             guest.nodes = outcome.placement.nodes
             return True
-        guest.tries += 1
+        tried = (*guest.avoided, *sorted(flavors_of(admission)))
+        others = has_other_flavor(self.view.catalog.queues[guest.cluster_queue], admission, tried)
+        guest.avoided = tried if others else ()
+        guest.tries += not others
         guest.unseated = outcome.explanation.message
         self.view.release(guest.workload.id)
         self._unseated[guest.workload.id] = None
-        wait_ms = min(RETRY_MAX_MS, RETRY_BASE_MS * 2 ** min(guest.tries - 1, 16))
-        self._wait(guest, self.now_ms + wait_ms)
+        wait_ms = min(RETRY_MAX_MS, RETRY_BASE_MS * 2 ** min(max(0, guest.tries - 1), 16))
+        self._wait(guest, None if others else self.now_ms + wait_ms)
         self._say(What.UNSEATED, guest, reason=str(outcome.reason))
         return False
 
@@ -341,6 +347,7 @@ class House:
         pending = prepare(guest.workload, self.policy)
         pending.attempt = guest.attempt
         pending.requeue_at_ms = until_ms
+        pending.avoided = frozenset(guest.avoided)
         self.view.add_pending(pending, self.now_ms)
 
     def _finish(self, guest: Guest, outcome: Outcome, reason: str) -> None:
@@ -352,6 +359,7 @@ class House:
         for workload_id in list(self._unseated):
             pending = self.view.remove_pending(workload_id)
             if pending is not None:
+                self.guests[workload_id].avoided = ()
                 self._wait(self.guests[workload_id], None)
         self._unseated.clear()
 
