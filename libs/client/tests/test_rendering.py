@@ -15,6 +15,7 @@ from muster.rendering.workloads import decision_line, plan_lines, workload_table
 from muster_contracts.jobs import Decision, Seat, Verdict
 from muster_contracts.queries import CostLine, CostReport, Phase, Plan, PlanVerdict
 from muster_domain.conditions import Explanation, Outcome
+from muster_domain.money import IdlePolicy
 
 from .examples import GPU, nodes, quota_row, quotas, row, waiting
 
@@ -220,3 +221,21 @@ def test_what_is_asked_for(resources: dict[str, int], text: str) -> None:
 )
 def test_cards_matter_most(names: tuple[str, ...], main: str) -> None:
     assert main_resource(names) == main
+
+
+def test_cents_of_the_rows_sum_to_the_last_line_and_shared_idle_has_its_column() -> None:
+    third = 3_333_333
+    report = CostReport(
+        by="team",
+        start_ms=0,
+        end_ms=1,
+        currency="EUR",
+        lines=tuple(line(f"team-{name}", 0, third) for name in "abc"),
+        idle=line("__idle__", 0, 0),
+        total=line("__total__", 0, 3 * third),
+        idle_policy=IdlePolicy.PROPORTIONAL,
+    )
+
+    rows = cost_csv(report).splitlines()
+    assert rows[0] == "TEAM,GPU-H,BORROWED,LOST,IDLE,COST,CURRENCY"
+    assert [row.split(",")[5] for row in rows[1:]] == ["3.34", "3.33", "3.33", "10.00"]

@@ -6,11 +6,12 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster_domain.money import nearest
+from muster_domain.money import ChargingBasis, IdlePolicy, nearest
 from muster_rating.attempts import Attempt, Charge, Closing, Eviction, Opening, Owner, Seat, Seating
 from muster_rating.borrowing import COHORT, loans
 from muster_rating.capacity import CapacitySpan
 from muster_rating.catalogs import Catalog, QueueQuota
+from muster_rating.charging import Rules
 from muster_rating.holdings import holdings_by_pair
 from muster_rating.prices import ALWAYS_MS, Price, PriceBook
 from muster_rating.report import Books, RowKind, Table, cost_table
@@ -141,6 +142,74 @@ def test_rows_sum_to_capacity_times_price_times_time(
     assert sum((row.cost for row in table.rows), Fraction(0)) == table.capacity_cost
     assert table.total_micros == nearest(table.capacity_cost)
     assert sum(row.cost_micros or 0 for row in table.rows) == table.total_micros
+
+
+@st.composite
+def rules(draw: st.DrawFn) -> Rules:
+    basis = draw(st.sampled_from(ChargingBasis))
+    usage = basis is ChargingBasis.USAGE
+    idle = draw(st.sampled_from([p for p in IdlePolicy if p is not IdlePolicy.NONE]))
+    return Rules(
+        idle=idle if usage else IdlePolicy.ROW,
+        basis=basis,
+        lender_credit_percent=draw(st.integers(0, 100)),
+    )
+
+
+@given(all_books(), prices(), windows(), rules())
+def test_what_is_charged_sums_to_the_capacity_whoever_pays(
+    books: Books, book: PriceBook, window: Window, charging: Rules
+) -> None:
+    table = cost_table(books, book, window, "cluster_queue", rules=charging)
+
+    for resource in ("gpu", "cpu"):
+        total = sum(row.charged.get(resource, 0) for row in table.rows)
+        assert total == capacity_time(books, window, resource)
+    assert sum((row.cost for row in table.rows), Fraction(0)) == table.capacity_cost
+    assert sum(row.cost_micros or 0 for row in table.rows) == nearest(table.capacity_cost)
+
+
+@given(
+    all_books(),
+    prices(),
+    windows(),
+    st.sampled_from((IdlePolicy.PROPORTIONAL, IdlePolicy.NODE)),
+    st.sampled_from("ab"),
+)
+def test_a_filter_leaves_what_a_namespace_pays_within_a_unit(
+    books: Books, book: PriceBook, window: Window, idle: IdlePolicy, namespace: str
+) -> None:
+    charging = Rules(idle=idle)
+    everybody = cost_table(books, book, window, "namespace", rules=charging)
+    alone = cost_table(
+        books, book, window, "namespace", lambda owner: owner.namespace == namespace, charging
+    )
+
+    def paid(table: Table) -> dict[str, int]:
+        return next((row.charged for row in table.rows if row.key == namespace), {})
+
+    pieces = len(PAIRS) * 4 * 2
+    for resource in ("gpu", "cpu"):
+        difference = paid(everybody).get(resource, 0) - paid(alone).get(resource, 0)
+        assert abs(difference) <= pieces
+
+
+@given(all_books(), windows())
+def test_a_queue_uses_or_leaves_its_nominal_quota(books: Books, window: Window) -> None:
+    table = cost_table(books, PriceBook("EUR"), window, "cluster_queue")
+    committed = cost_table(
+        books, PriceBook("EUR"), window, "cluster_queue", rules=Rules(basis=ChargingBasis.BOTH)
+    )
+
+    for resource in ("gpu", "cpu"):
+        borrowed = sum(row.borrowed.get(resource, 0) for row in table.rows)
+        assert borrowed == sum(row.lent.get(resource, 0) for row in table.rows)
+        nominal = sum(row.nominal.get(resource, 0) for row in table.rows)
+        from_cohort = sum(row.lent.get(resource, 0) for row in table.rows if row.key == COHORT)
+        charged = sum(
+            row.charged.get(resource, 0) for row in committed.rows if row.kind is RowKind.USAGE
+        )
+        assert charged == nominal + from_cohort
 
 
 @given(all_books(), prices(), windows(), BY)

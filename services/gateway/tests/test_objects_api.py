@@ -221,6 +221,10 @@ async def test_lists_name_the_partitions_that_did_not_answer(house: House) -> No
         assert (await client.get("/v1/cost")).status_code == 503
         assert (await client.get("/v1/cost?from=yesterday")).status_code == 422
         assert (await client.get("/v1/cost?from=2026-02-01&to=2026-01-01")).status_code == 422
+        assert (await client.get("/v1/cost?idle=owner&basis=usage")).status_code == 503
+        assert (await client.get("/v1/cost?idle=somebody")).status_code == 422
+        assert (await client.get("/v1/cost?basis=quota")).status_code == 422
+        assert (await client.get("/v1/cost?lender_credit=101")).status_code == 422
 
 
 async def test_metrics_count_requests_by_route(house: House) -> None:

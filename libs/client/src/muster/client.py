@@ -158,7 +158,7 @@ class Client:
         return self._post(AppliedObject, f"/v1/nodes/{node}/{action}")
 
     def cost(self, parameters: Parameters) -> CostReport:
-        """What a window cost. `parameters`: by, from, to."""
+        """What a window cost. `parameters`: by, from, to, idle, basis, lender_credit."""
         return self._get(CostReport, "/v1/cost", parameters)
 
     def verify(self) -> Books:

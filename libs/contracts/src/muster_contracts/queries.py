@@ -13,16 +13,20 @@ A question is a JSON object on `subjects.query(owner, name, shard)`; lists are p
 | placement  | nodes     | placement | NodesQuestion     | NodePage       |
 | accounting | cost      | any       | CostQuestion      | CostReport     |
 | accounting | prices    | any       | {}                | PriceList      |
+| agent      | output    | node      | OutputQuestion    | OutputText     |
 
-`workload` raises `NotFound` where the partition has none of that id.
+`workload` raises `NotFound` where the partition has none of that id, `output` where the node has
+none of that pod.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal
 
 from muster_contracts.jobs import Seat
 from muster_domain.conditions import Explanation, Outcome
+from muster_domain.money import ChargingBasis, IdlePolicy
 from muster_domain.nodes import NodeCondition
 from muster_domain.workload import Workload
 
@@ -41,6 +45,7 @@ class Query(StrEnum):
     NODES = "nodes"
     COST = "cost"
     PRICES = "prices"
+    OUTPUT = "output"
 
 
 class Phase(StrEnum):
@@ -108,12 +113,34 @@ class CostQuestion:
 
     `by` is team, namespace, user, cluster_queue, local_queue, flavor, workload, priority_class or
     `label:<key>`. With `namespaces` the idle row is the part that their share would pay.
+    `lender_credit_percent` is what lenders get back on the basis `both`. Idle by owner, and every
+    basis but usage, are kept by cluster_queue and for all namespaces.
     """
 
     by: str
     start_ms: int
     end_ms: int
     namespaces: tuple[str, ...] = ()
+    idle: IdlePolicy = IdlePolicy.ROW
+    basis: ChargingBasis = ChargingBasis.USAGE
+    lender_credit_percent: int = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputQuestion:
+    """Which last `lines` of what a pod's container wrote; its node bounds the number."""
+
+    pod_uid: str
+    container: int = 0
+    stream: Literal["stdout", "stderr"] = "stdout"
+    lines: int = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputText:
+    """What was written, as far as it is text."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,7 +364,8 @@ class CostLineKind(StrEnum):
 
     RESERVED is capacity kept for gangs that hold quota and have no seats yet, UNAVAILABLE is free
     capacity of nodes that take no pods. OVERALLOCATED is what was held beyond the capacity that was
-    reported; it alone is negative, so that the lines still sum to the capacity.
+    reported; it is negative, so that the lines still sum to the capacity. UNCOMMITTED is capacity
+    that no quota pays for, on the basis of quota only; negative where quota exceeds the capacity.
     """
 
     USAGE = "usage"
@@ -345,6 +373,7 @@ class CostLineKind(StrEnum):
     RESERVED = "reserved"
     UNAVAILABLE = "unavailable"
     OVERALLOCATED = "overallocated"
+    UNCOMMITTED = "uncommitted"
     TOTAL = "total"
 
 
@@ -356,7 +385,9 @@ class CostLine:
     part is in `unpriced_time`. Of `resource_time`, `borrowed_time` was above the queue's nominal
     quota and `lost_time` (worth `lost_cost_micros`) went into attempts that were preempted.
     `waiting_time` is quota held before there were seats; it is not part of `resource_time` and
-    costs nothing. `lent_time` is nominal quota that others used, by queue only.
+    costs nothing. `lent_time` is nominal quota that others used and `nominal_time` all of it, by
+    queue only. The cost is that of `charged_time`: `resource_time` and `idle_time`, the share of
+    what nobody held (worth `idle_cost_micros`), or what the queue's quota comes to.
     """
 
     key: str
@@ -369,16 +400,20 @@ class CostLine:
     lent_time: Mapping[str, int] = field(default_factory=dict[str, int])
     unpriced_time: Mapping[str, int] = field(default_factory=dict[str, int])
     lost_cost_micros: int = 0
+    charged_time: Mapping[str, int] = field(default_factory=dict[str, int])
+    idle_time: Mapping[str, int] = field(default_factory=dict[str, int])
+    idle_cost_micros: int = 0
+    nominal_time: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostReport:
     """Cost by one dimension over a window.
 
-    `lines` and `idle` sum to `total` exactly, in time and in money; without a filter `total` is
-    capacity x price x time. The window is counted up to `complete_through_ms`; `provisional` when
-    that is before its end or when something in it is still open. `unpriced` names `flavor/resource`
-    pairs whose time has no price.
+    `lines` and `idle` sum to `total` exactly, in time and in money; where nothing is filtered or
+    left out `total` is capacity x price x time. The window is counted up to `complete_through_ms`;
+    `provisional` when that is before its end or when something in it is still open. `unpriced`
+    names `flavor/resource` pairs whose time has no price.
     """
 
     by: str
@@ -391,6 +426,8 @@ class CostReport:
     complete_through_ms: int = 0
     provisional: bool = False
     unpriced: tuple[str, ...] = ()
+    idle_policy: IdlePolicy = IdlePolicy.ROW
+    basis: ChargingBasis = ChargingBasis.USAGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

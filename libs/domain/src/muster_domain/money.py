@@ -2,12 +2,40 @@
 
 import re
 from collections.abc import Sequence
+from enum import StrEnum
 from fractions import Fraction
 
 from muster_domain.errors import InvalidValue
 
 MICROS = 1_000_000
 """Micro-units of one unit of a currency."""
+
+
+class IdlePolicy(StrEnum):
+    """Who pays for capacity that nobody held.
+
+    NONE leaves it out, ROW shows it on a row of its own. PROPORTIONAL shares it among those who
+    held some of the same flavor and resource, NODE among those who held some of the same node, and
+    OWNER gives it to the ClusterQueues that had it reserved, did not use it and did not lend it.
+    """
+
+    NONE = "none"
+    ROW = "row"
+    PROPORTIONAL = "proportional"
+    NODE = "node"
+    OWNER = "owner"
+
+
+class ChargingBasis(StrEnum):
+    """What a ClusterQueue pays: what it used, its nominal quota, or that and what it borrowed.
+
+    With BOTH those who lent get a credit, so that nothing is paid twice.
+    """
+
+    USAGE = "usage"
+    COMMITMENT = "commitment"
+    BOTH = "both"
+
 
 _AMOUNT = re.compile(r"\d{1,18}(?:\.\d{1,18})?")
 _CURRENCY = re.compile(r"[A-Z]{3}")

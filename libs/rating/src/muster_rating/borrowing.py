@@ -22,10 +22,15 @@ COHORT = "__cohort__"
 
 @dataclass(slots=True)
 class Loans:
-    """Milli-unit-milliseconds of one pair: borrowed by attempt, lent by queue."""
+    """Milli-unit-milliseconds of one pair: borrowed by attempt, the rest by queue.
+
+    `unused` is nominal quota that the queue itself did not use, what it lent included.
+    """
 
     borrowed: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
     lent: dict[str, int] = field(default_factory=dict[str, int])
+    nominal: dict[str, int] = field(default_factory=dict[str, int])
+    unused: dict[str, int] = field(default_factory=dict[str, int])
 
 
 Steps = list[tuple[int, int]]
@@ -42,13 +47,23 @@ def loans(holdings: Iterable[Holding], quotas: Mapping[str, QueueQuota], window:
     by_queue = _by_queue(holdings, window)
     for queue in sorted(quotas):
         quota = quotas[queue]
-        if not quota.tree:
-            continue
-        steps = _sweep_queue(by_queue.get(queue, []), quota.nominal_milli, window, result.borrowed)
-        steps_by_tree.setdefault(quota.tree, {})[queue] = steps
+        borrowed = result.borrowed if quota.tree else {}
+        steps = _sweep_queue(by_queue.get(queue, []), quota.nominal_milli, window, borrowed)
+        result.nominal[queue] = quota.nominal_milli * window.length_ms
+        result.unused[queue] = _unused(steps, quota.nominal_milli, window)
+        if quota.tree:
+            steps_by_tree.setdefault(quota.tree, {})[queue] = steps
     for tree in sorted(steps_by_tree):
         _sweep_tree(steps_by_tree[tree], quotas, window, result.lent)
     return result
+
+
+def _unused(steps: Steps, nominal_milli: int, window: Window) -> int:
+    ends = [at_ms for at_ms, _ in steps[1:]] + [window.end_ms]
+    return sum(
+        max(0, nominal_milli - used) * (end_ms - at_ms)
+        for (at_ms, used), end_ms in zip(steps, ends, strict=True)
+    )
 
 
 def _by_queue(holdings: Iterable[Holding], window: Window) -> dict[str, list[Holding]]:

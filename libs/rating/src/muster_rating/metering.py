@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from muster_rating.attempts import Attempt, Pair
+from muster_rating.attempts import Pair
 from muster_rating.capacity import CapacitySpan
 from muster_rating.holdings import Holding
 from muster_rating.windows import Window
@@ -90,6 +90,39 @@ def _integrate(turns: list[tuple[int, int, int, int, int]]) -> Balance:
     )
 
 
+def idle_by_node(
+    pair: Pair, holdings: Sequence[Holding], spans: Sequence[CapacitySpan], window: Window
+) -> dict[str, int]:
+    """Milli-unit-milliseconds that nobody held, by node; what is kept for gangs is in it."""
+    turns: dict[str, list[tuple[int, int]]] = {}
+    for span in spans:
+        if span.usable:
+            _free(turns, span.node, window.clip(span.start_ms, span.end_ms), span.quantity_milli)
+    for holding in holdings:
+        if holding.seated_ms is not None:
+            part = window.clip(holding.seated_ms, holding.end_ms)
+            for node, quantity in seats_of(holding, pair):
+                _free(turns, node, part, -quantity)
+    return {node: _positive(sorted(turns[node])) for node in sorted(turns)}
+
+
+def _free(
+    turns: dict[str, list[tuple[int, int]]], node: str, part: Window, quantity_milli: int
+) -> None:
+    if part.length_ms:
+        of_node = turns.setdefault(node, [])
+        of_node += [(part.start_ms, quantity_milli), (part.end_ms, -quantity_milli)]
+
+
+def _positive(turns: Sequence[tuple[int, int]]) -> int:
+    total = free = before_ms = 0
+    for at_ms, quantity in turns:
+        total += max(0, free) * (at_ms - before_ms)
+        before_ms = at_ms
+        free += quantity
+    return total
+
+
 def _unavailable(
     pair: Pair, holdings: Sequence[Holding], spans: Sequence[CapacitySpan], window: Window
 ) -> Iterable[tuple[int, int, int]]:
@@ -121,16 +154,18 @@ def _held_on(
     if not nodes:
         return found
     for holding in holdings:
-        for node, quantity in _on_nodes(holding.attempt, pair):
+        for node, quantity in seats_of(holding, pair):
             if node in nodes:
                 found.setdefault(node, []).append((holding, quantity))
     return found
 
 
-def _on_nodes(attempt: Attempt, pair: Pair) -> Iterable[tuple[str, int]]:
-    if attempt.seating is None:
+def seats_of(holding: Holding, pair: Pair) -> Iterable[tuple[str, int]]:
+    """(node, milli-units) of a pair for each seat that has some."""
+    seating = holding.attempt.seating
+    if seating is None:
         return
-    for seat in attempt.seating.seats:
+    for seat in seating.seats:
         for charge in seat.charges:
             if (charge.flavor, charge.resource) == pair:
                 yield seat.node, charge.quantity_milli

@@ -1,6 +1,7 @@
 """What accounting answers: cost reports and the price list."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 
 from muster_contracts.queries import (
@@ -13,6 +14,7 @@ from muster_contracts.queries import (
 )
 from muster_domain.money import format_decimal
 from muster_rating.attempts import Owner
+from muster_rating.charging import Rules
 from muster_rating.prices import ALWAYS_MS, PriceBook
 from muster_rating.report import Books, Row, RowKind, Table, cost_table
 from muster_rating.windows import Window, asked_window
@@ -28,7 +30,12 @@ def cost_report(
     """The report that was asked for, counted up to `through_ms`. Raises `InvalidValue`."""
     asked = asked_window(question.start_ms, question.end_ms)
     window = Window(asked.start_ms, max(asked.start_ms, min(asked.end_ms, through_ms)))
-    table = cost_table(books, prices, window, question.by, _only(question.namespaces))
+    rules = Rules(
+        idle=question.idle,
+        basis=question.basis,
+        lender_credit_percent=question.lender_credit_percent,
+    )
+    table = cost_table(books, prices, window, question.by, _only(question.namespaces), rules)
     rows = [row for row in table.rows if row.kind is not RowKind.IDLE]
     idle = table.of_kind(RowKind.IDLE) or Row(key=IDLE, kind=RowKind.IDLE, cost_micros=0)
     return CostReport(
@@ -42,6 +49,8 @@ def cost_report(
         complete_through_ms=window.end_ms,
         provisional=table.has_open or window.end_ms < asked.end_ms,
         unpriced=tuple(f"{flavor}/{resource}" for flavor, resource in table.unpriced),
+        idle_policy=question.idle,
+        basis=question.basis,
     )
 
 
@@ -64,36 +73,31 @@ def _line(row: Row) -> CostLine:
         lent_time=_sorted(row.lent),
         unpriced_time=_sorted(row.unpriced),
         lost_cost_micros=row.lost_cost_micros,
+        charged_time=_sorted(row.charged),
+        idle_time=_sorted(row.idle),
+        idle_cost_micros=row.idle_cost_micros,
+        nominal_time=_sorted(row.nominal),
     )
+
+
+_TIMES = ("held", "charged", "idle", "borrowed", "lost", "waiting", "lent", "nominal", "unpriced")
 
 
 def _total(table: Table) -> CostLine:
     summed = Row(key=TOTAL, kind=RowKind.USAGE)
-    lost_cost_micros = 0
     for row in table.rows:
-        for into, part in (
-            (summed.held, row.held),
-            (summed.borrowed, row.borrowed),
-            (summed.lost, row.lost),
-            (summed.waiting, row.waiting),
-            (summed.lent, row.lent),
-            (summed.unpriced, row.unpriced),
-        ):
+        for name in _TIMES:
+            into: dict[str, int] = getattr(summed, name)
+            part: dict[str, int] = getattr(row, name)
             for resource, quantity in part.items():
                 into[resource] = into.get(resource, 0) + quantity
-        lost_cost_micros += row.lost_cost_micros
     nothing_priced = bool(table.rows) and all(row.cost_micros is None for row in table.rows)
-    return CostLine(
-        key=TOTAL,
+    return replace(
+        _line(summed),
         kind=CostLineKind.TOTAL,
-        resource_time=_sorted(summed.held),
         cost_micros=None if nothing_priced else table.total_micros,
-        borrowed_time=_sorted(summed.borrowed),
-        lost_time=_sorted(summed.lost),
-        waiting_time=_sorted(summed.waiting),
-        lent_time=_sorted(summed.lent),
-        unpriced_time=_sorted(summed.unpriced),
-        lost_cost_micros=lost_cost_micros,
+        lost_cost_micros=sum(row.lost_cost_micros for row in table.rows),
+        idle_cost_micros=sum(row.idle_cost_micros for row in table.rows),
     )
 
 

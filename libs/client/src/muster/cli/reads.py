@@ -21,6 +21,7 @@ from muster_contracts import codec
 from muster_contracts.api import Books
 from muster_contracts.jobs import Decision
 from muster_contracts.queries import Phase
+from muster_domain.money import ChargingBasis, IdlePolicy
 
 LIVE = [phase.value for phase in Phase if phase is not Phase.FINISHED]
 LIMIT = 500
@@ -172,11 +173,17 @@ def cost(
     by: Annotated[str, typer.Option(help="team, queue, user, namespace, ...")] = "namespace",
     start: Annotated[str, typer.Option("--from", help="A date or time, UTC; else this month")] = "",
     end: Annotated[str, typer.Option("--to", help="A date or time, UTC; else now")] = "",
+    idle: Annotated[IdlePolicy, typer.Option(help="Who pays for idle GPUs")] = IdlePolicy.ROW,
+    basis: Annotated[
+        ChargingBasis, typer.Option(help="What queues pay: usage, their quota, or both")
+    ] = ChargingBasis.USAGE,
     output: Output = Format.TABLE,
 ) -> None:
     """Show what a window cost: used, borrowed, lost to preemption, idle, and the sum."""
     with connect() as client:
-        report = client.cost({"by": by, "from": start, "to": end})
+        report = client.cost(
+            {"by": by, "from": start, "to": end, "idle": str(idle), "basis": str(basis)}
+        )
     if output is Format.CSV:
         sys.stdout.write(cost_csv(report))
         return

@@ -2,12 +2,15 @@
 
 import csv
 import io
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 
 from rich.table import Table
 
 from muster.rendering.tables import plain_table
 from muster.rendering.words import gpus_milli
 from muster_contracts.queries import CostLine, CostReport
+from muster_domain.money import ChargingBasis, IdlePolicy, round_rows
 
 _MILLI_MS_PER_HOUR = 3_600_000 * 1000
 _MICROS_PER_CENT = 10_000
@@ -15,9 +18,10 @@ _MICROS_PER_CENT = 10_000
 
 def cost_table(report: CostReport) -> Table:
     """One line for each key, then what nobody used, then the sum."""
-    table = plain_table(_columns(report), right=_columns(report)[1:])
-    for line in _lines(report):
-        table.add_row(*_cells(line, report.currency))
+    columns = _columns(report)
+    table = plain_table(columns, right=columns[1:])
+    for cells in _rows(report, report.currency):
+        table.add_row(*cells)
     return table
 
 
@@ -26,37 +30,62 @@ def cost_csv(report: CostReport) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*_columns(report), "CURRENCY"])
-    for line in _lines(report):
-        writer.writerow([*_cells(line, ""), report.currency])
+    for cells in _rows(report, ""):
+        writer.writerow([*cells, report.currency])
     return text.getvalue()
 
 
 def _columns(report: CostReport) -> list[str]:
-    return [report.by.upper(), "GPU-H", "BORROWED", "LOST", "COST"]
+    return [report.by.upper(), *(name for name, _ in _times(report)), "COST"]
+
+
+def _times(report: CostReport) -> list[tuple[str, Callable[[CostLine], Mapping[str, int]]]]:
+    """The columns of time that say something on the report's terms."""
+    columns: list[tuple[str, Callable[[CostLine], Mapping[str, int]]]] = [
+        ("GPU-H", lambda line: line.resource_time),
+        ("BORROWED", lambda line: line.borrowed_time),
+        ("LOST", lambda line: line.lost_time),
+    ]
+    if report.idle_policy not in (IdlePolicy.ROW, IdlePolicy.NONE):
+        columns.append(("IDLE", lambda line: line.idle_time))
+    if report.basis is not ChargingBasis.USAGE:
+        columns.append(("NOMINAL", lambda line: line.nominal_time))
+        columns.append(("LENT", lambda line: line.lent_time))
+        columns.append(("CHARGED", lambda line: line.charged_time))
+    return columns
 
 
 def _lines(report: CostReport) -> list[CostLine]:
-    return [*report.lines, report.idle, report.total]
+    shown = report.idle.charged_time or report.idle_policy is IdlePolicy.ROW
+    quota = report.basis is not ChargingBasis.USAGE
+    return [*report.lines, *([report.idle] if shown and not quota else [])]
 
 
-def _cells(line: CostLine, currency: str) -> list[str]:
-    return [
-        line.key,
-        _hours(gpus_milli(line.resource_time)),
-        _hours(gpus_milli(line.borrowed_time)),
-        _hours(gpus_milli(line.lost_time)),
-        _money(line.cost_micros, currency),
-    ]
+def _rows(report: CostReport, currency: str) -> Iterator[list[str]]:
+    """The cells; cents are by largest remainder, so that they sum to the last line's."""
+    lines = _lines(report)
+    cents, _ = round_rows([Fraction(line.cost_micros or 0, _MICROS_PER_CENT) for line in lines])
+    for line, amount in zip(lines, cents, strict=True):
+        yield _cells(report, line, None if line.cost_micros is None else amount, currency)
+    unpriced = report.total.cost_micros is None
+    yield _cells(report, report.total, None if unpriced else sum(cents), currency)
+
+
+def _cells(report: CostReport, line: CostLine, cents: int | None, currency: str) -> list[str]:
+    times = [_hours(gpus_milli(of(line))) for _, of in _times(report)]
+    return [line.key, *times, _money(cents, currency)]
 
 
 def _hours(milli_ms: int) -> str:
     """Hours with two digits, rounded half up."""
     hundredths = (milli_ms * 100 + _MILLI_MS_PER_HOUR // 2) // _MILLI_MS_PER_HOUR
-    return f"{hundredths // 100}.{hundredths % 100:02d}"
+    return _decimal(hundredths)
 
 
-def _money(micros: int | None, currency: str) -> str:
-    if micros is None:
-        return "no price"
-    cents = (micros + _MICROS_PER_CENT // 2) // _MICROS_PER_CENT
-    return f"{cents // 100}.{cents % 100:02d} {currency}".strip()
+def _money(cents: int | None, currency: str) -> str:
+    return "no price" if cents is None else f"{_decimal(cents)} {currency}".strip()
+
+
+def _decimal(hundredths: int) -> str:
+    whole, part = divmod(abs(hundredths), 100)
+    return f"{'-' if hundredths < 0 else ''}{whole}.{part:02d}"

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from muster_contracts.queries import Phase
+from muster_domain.money import ChargingBasis, IdlePolicy
 from muster_gateway.bodies import USER_LENGTH_MAX
 from muster_gateway.http.dependencies import DEFAULT_NAMESPACE
 
@@ -44,3 +45,15 @@ class ListParameters(BaseModel):
     phase: list[Phase] = Field(default_factory=list[Phase], description="Any of these; none is all")
     limit: int = Field(default=200, ge=1, le=1000)
     offset: int = Field(default=0, ge=0)
+
+
+class ChargingParameters(BaseModel):
+    """Who pays for what nobody held, and on what basis queues pay."""
+
+    idle: IdlePolicy = Field(default=IdlePolicy.ROW, description="Who pays for idle capacity")
+    basis: ChargingBasis = Field(
+        default=ChargingBasis.USAGE, description="What ClusterQueues are charged for"
+    )
+    lender_credit: int = Field(
+        default=100, ge=0, le=100, description="Percent that lenders get back on the basis `both`"
+    )

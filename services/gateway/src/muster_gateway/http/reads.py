@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 
 from muster_contracts.api import Books, QuotaList, WhoAmI, WorkloadList
 from muster_contracts.jobs import Decision
@@ -16,7 +16,7 @@ from muster_contracts.queries import (
 from muster_domain.errors import Forbidden, InvalidValue, NotFound
 from muster_gateway.access import Right
 from muster_gateway.http.dependencies import Gate, Who
-from muster_gateway.http.parameters import TEXT_MAX, ListParameters
+from muster_gateway.http.parameters import TEXT_MAX, ChargingParameters, ListParameters
 from muster_gateway.visibility import detail_for
 from muster_runtime.clock import now_ms
 
@@ -84,6 +84,7 @@ async def quota(
 async def cost(
     gateway: Gate,
     caller: Who,
+    charging: Annotated[ChargingParameters, Depends()],
     by: Annotated[str, Query(max_length=TEXT_MAX)] = "namespace",
     start: Annotated[str, Query(alias="from", max_length=40)] = "",
     end: Annotated[str, Query(alias="to", max_length=40)] = "",
@@ -99,6 +100,9 @@ async def cost(
         start_ms=_time_ms(start, "from") if start else _month_start_ms(now),
         end_ms=_time_ms(end, "to") if end else now,
         namespaces=caller.visible(),
+        idle=charging.idle,
+        basis=charging.basis,
+        lender_credit_percent=charging.lender_credit,
     )
     if question.start_ms >= question.end_ms:
         raise InvalidValue("the window is empty", field="from", fix="let from be before to")

@@ -1,0 +1,125 @@
+"""Who is charged for what: the idle policies and the charging bases.
+
+Sharing is done for each (flavor, resource) and for each stretch of time with one price, in whole
+milli-unit-milliseconds by largest remainder, so nothing is lost and nothing is charged twice.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from muster_domain.errors import InvalidValue
+from muster_domain.money import ChargingBasis, IdlePolicy, split
+from muster_rating.borrowing import COHORT
+from muster_rating.dimensions import QUEUE
+
+PERCENT = 100
+_BY_QUOTA = "quota belongs to ClusterQueues: "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """How a table charges. `lender_credit_percent` is what lenders get back with `BOTH`."""
+
+    idle: IdlePolicy = IdlePolicy.ROW
+    basis: ChargingBasis = ChargingBasis.USAGE
+    lender_credit_percent: int = PERCENT
+
+
+@dataclass(slots=True, kw_only=True)
+class Quotas:
+    """What ClusterQueues had of one pair, in milli-unit-milliseconds; `lent` names the cohort too.
+
+    `borrowed` is by queue.
+    """
+
+    nominal: dict[str, int] = field(default_factory=dict[str, int])
+    unused: dict[str, int] = field(default_factory=dict[str, int])
+    lent: dict[str, int] = field(default_factory=dict[str, int])
+    borrowed: dict[str, int] = field(default_factory=dict[str, int])
+
+
+def checked(rules: Rules, by: str, *, filtered: bool) -> Rules:
+    """Rules that make sense together for a table by a dimension. Raises `InvalidValue`."""
+    if not 0 <= rules.lender_credit_percent <= PERCENT:
+        raise InvalidValue(
+            f"{rules.lender_credit_percent} is no percentage",
+            field="lender_credit",
+            fix=f"write 0 to {PERCENT}",
+        )
+    by_quota = rules.idle is IdlePolicy.OWNER or rules.basis is not ChargingBasis.USAGE
+    if by_quota and by != QUEUE:
+        raise InvalidValue(
+            f"{_BY_QUOTA}costs by {by!r} cannot be charged to it",
+            field="by",
+            fix=f"group by {QUEUE}",
+        )
+    if by_quota and filtered:
+        raise InvalidValue(
+            f"{_BY_QUOTA}a report on some namespaces cannot be charged to it",
+            field="idle" if rules.idle is IdlePolicy.OWNER else "basis",
+            fix="ask with a token that sees every namespace",
+        )
+    if rules.basis is not ChargingBasis.USAGE and rules.idle is not IdlePolicy.ROW:
+        raise InvalidValue(
+            f"quota that nobody uses is paid for already on the basis {rules.basis}",
+            field="idle",
+            fix="leave idle out",
+        )
+    return rules
+
+
+def share(idle: int, held: Mapping[str, int], others: int = 0) -> tuple[dict[str, int], int]:
+    """Idle time in proportion to what was held, and what is left for nobody.
+
+    `others` held too and take their part with them; with no holder everything is left.
+    """
+    keys = sorted(held)
+    parts = split(idle, [*(held[key] for key in keys), others])
+    left = idle if not sum(held.values()) + others else 0
+    return dict(zip(keys, parts[:-1], strict=True)), left
+
+
+def share_by_node(
+    idle: int,
+    idle_on: Mapping[str, int],
+    held_on: Mapping[str, Mapping[str, int]],
+    others_on: Mapping[str, int],
+) -> tuple[dict[str, int], int]:
+    """The idle time of every node among those who held some of it; the rest is left."""
+    nodes = sorted(idle_on)
+    shared: dict[str, int] = {}
+    left = 0 if sum(idle_on.values()) else idle
+    for node, part in zip(nodes, split(idle, [idle_on[node] for node in nodes]), strict=True):
+        of_node, alone = share(part, held_on.get(node, {}), others_on.get(node, 0))
+        left += alone
+        for key, quantity in of_node.items():
+            shared[key] = shared.get(key, 0) + quantity
+    return shared, left
+
+
+def share_by_owner(idle: int, quotas: Quotas) -> tuple[dict[str, int], int]:
+    """Idle time to the queues that reserved it; the rest is nobody's quota.
+
+    A queue owns what it neither used nor lent. Where queues own more than was idle, since quota
+    exceeds the capacity that took pods, each gets its proportion.
+    """
+    owned = {
+        queue: max(0, unused - quotas.lent.get(queue, 0))
+        for queue, unused in sorted(quotas.unused.items())
+    }
+    total = sum(owned.values())
+    parts = split(min(idle, total), list(owned.values()))
+    return dict(zip(owned, parts, strict=True)), max(0, idle - total)
+
+
+def committed(quotas: Quotas, rules: Rules) -> dict[str, int]:
+    """The time that each queue is charged for on the basis of its quota."""
+    charged = dict(quotas.nominal)
+    if rules.basis is ChargingBasis.BOTH:
+        for queue, quantity in quotas.borrowed.items():
+            charged[queue] = charged.get(queue, 0) + quantity
+        for queue, quantity in quotas.lent.items():
+            if queue != COHORT:
+                credit = quantity * rules.lender_credit_percent // PERCENT
+                charged[queue] = charged.get(queue, 0) - credit
+    return charged
