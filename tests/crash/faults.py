@@ -72,14 +72,13 @@ def _kill_redis(stack: Stack, _say: Say) -> None:
 
 
 def _pause_redis(stack: Stack, say: Say) -> None:
-    """Commits get no answer, and may have been applied all the same."""
+    """Commits get no answer for longer than owners wait, and may have been applied all the same."""
     logs = [stack.process(name).log_path for name in stack.names(Service.ADMISSION)]
     before = [path.stat().st_size for path in logs]
 
     def is_noticed() -> bool:
         return any(
-            b"shard restarts" in path.read_bytes()[size:]
-            for path, size in zip(logs, before, strict=True)
+            b"Timeout" in path.read_bytes()[size:] for path, size in zip(logs, before, strict=True)
         )
 
     stack.redis.pause()

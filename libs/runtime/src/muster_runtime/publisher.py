@@ -3,12 +3,15 @@
 One inbox carries all acknowledgements, so a batch costs one round trip; messages of one connection
 keep their order. An acknowledgement that does not come is `Transient`: the caller repeats the whole
 batch with the same ids and the server drops what it has already.
+
+Order outlives the connection too: what a lost connection had not sent is thrown away. Sent over
+the next one, as nats-py does, it would be stored before the repetition of what was lost.
 """
 
 import asyncio
 import itertools
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -45,7 +48,9 @@ class Publisher:
         self._inbox = client.new_inbox()
         self._numbers = itertools.count()
         self._waiting: dict[str, asyncio.Future[int]] = {}
+        self._connection = 0
         self._started = False
+        drop_unsent_with_connection(client, self._lose_connection)
 
     async def publish(self, messages: Iterable[Outgoing]) -> list[int]:
         """Stream sequences of the messages, in order. Raises `Transient`."""
@@ -90,6 +95,7 @@ class Publisher:
         loop = asyncio.get_running_loop()
         tokens: list[str] = []
         futures: list[asyncio.Future[int]] = []
+        connection = self._connection
         try:
             for message in messages:
                 token = str(next(self._numbers))
@@ -97,6 +103,7 @@ class Publisher:
                 self._waiting[token] = future
                 tokens.append(token)
                 futures.append(future)
+                self._check_connection(connection)
                 await self._client.publish(
                     message.subject,
                     message.body,
@@ -115,6 +122,18 @@ class Publisher:
             for future in futures:
                 if future.done() and not future.cancelled():
                     future.exception()
+
+    def _check_connection(self, connection: int) -> None:
+        """Raise `Transient` unless this is still the connection that the batch began on."""
+        if connection != self._connection or not self._client.is_connected:
+            raise Transient("the connection to the bus was lost")
+
+    def _lose_connection(self) -> None:
+        self._connection += 1
+        waiting, self._waiting = self._waiting, {}
+        for future in waiting.values():
+            if not future.done():
+                future.set_exception(Transient("the connection to the bus was lost"))
 
     async def _start(self) -> None:
         if not self._started:
@@ -138,6 +157,24 @@ class Publisher:
             future.set_exception(Transient(f"the stream refused: {answer['error']}"))
         else:
             future.set_result(int(answer["seq"]))
+
+
+def drop_unsent_with_connection(client: "Client", then: Callable[[], None]) -> None:
+    """Let nothing that waits to be sent outlive its connection; call `then` when one is lost.
+
+    nats-py keeps such commands for the next connection and offers no option against it. What it
+    needs of them there, it makes anew: subscriptions are made again, answers are asked for again.
+    """
+    earlier = client._disconnected_cb  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+    async def on_disconnect() -> None:
+        client._pending.clear()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        client._pending_data_size = 0  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        then()
+        if earlier is not None:
+            await earlier()
+
+    client._disconnected_cb = on_disconnect  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
 def _in_batch(message: Outgoing, batch: str, number: int) -> tuple[Outgoing, dict[str, str]]:
