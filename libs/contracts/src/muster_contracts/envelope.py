@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from muster_contracts.subjects import Service
 from muster_domain.errors import InvalidValue
@@ -83,8 +84,9 @@ def from_headers(headers: Mapping[str, str]) -> Envelope:
     )
 
 
+@lru_cache(maxsize=64)
 def rfc3339(time_ms: int) -> str:
-    """A time as CloudEvents writes it."""
+    """A time as CloudEvents writes it. All messages of one commit have the same."""
     seconds, millis = divmod(time_ms, 1000)
     moment = datetime.fromtimestamp(seconds, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{millis:03d}Z"

@@ -22,7 +22,7 @@ from enum import StrEnum
 
 from muster_domain.errors import InvalidValue
 
-_SAFE = re.compile(r"[A-Za-z0-9_-]")
+_SAFE = re.compile(r"[A-Za-z0-9_-]+")
 _ESCAPED = re.compile(r"=([0-9A-F]{2})")
 NO_NAMESPACE = "_"
 
@@ -49,6 +49,8 @@ class Service(StrEnum):
 
 def token(text: str) -> str:
     """One subject token for any text; letters, digits, `_` and `-` stay as they are."""
+    if _SAFE.fullmatch(text):
+        return text
     if not text:
         return "="
     return "".join(

@@ -68,7 +68,7 @@ class Book:
         self._finished: deque[str] = deque()
         self._prune_at_ms = 0
         self._deadlines: list[tuple[int, str]] = []
-        self._puts: dict[str, bytes | None] = {}
+        self._puts: dict[str, Record | bytes | None] = {}
         self._resume()
 
     def configure(self, configuration: Configuration, now_ms: int) -> None:
@@ -172,9 +172,16 @@ class Book:
                 return None
 
     def take_changes(self) -> tuple[dict[str, bytes], tuple[str, ...]]:
-        """Fields to put and to delete since the last call."""
+        """Fields to put and to delete since the last call.
+
+        A record that changed more than once in between is written as it is now, once.
+        """
         changes, self._puts = {**self._puts, **self.ledger.take_changes()}, {}
-        puts = {name: value for name, value in changes.items() if value is not None}
+        puts = {
+            name: codec.encode(value) if isinstance(value, Record) else value
+            for name, value in changes.items()
+            if value is not None
+        }
         return puts, tuple(name for name, value in changes.items() if value is None)
 
     def _admitted_deadlines(self, record: Record, state: Admitted) -> list[int]:
@@ -203,7 +210,7 @@ class Book:
             self.view.remove_pending(record.workload.id)
 
     def _store(self, record: Record) -> None:
-        self._puts[WORKLOAD_FIELD + record.workload.id] = codec.encode(record)
+        self._puts[WORKLOAD_FIELD + record.workload.id] = record
 
     def _note(self, record: Record) -> None:
         workload = record.workload

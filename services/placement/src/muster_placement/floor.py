@@ -37,6 +37,9 @@ class Gone:
     at_ms: int
 
 
+_Stored = NodeEntry | SeatedGang | SeatRequest | Gone
+
+
 class Floor:
     """Everything that placement knows."""
 
@@ -50,14 +53,14 @@ class Floor:
         self.heard_ms: dict[str, int] = {}
         self.grew = False
         self.announcer = PlacementAnnouncer(image.epoch, image.version + 1)
-        self._puts: dict[str, bytes | None] = {}
+        self._puts: dict[str, _Stored | None] = {}
         self._restore(image, now_ms)
 
     def put_node(self, entry: NodeEntry) -> None:
         """Take a node as it is now."""
         self.nodes[entry.node.name] = entry
         self.table.put_node(entry.node, entry.condition)
-        self._puts[NODE_FIELD + entry.node.name] = codec.encode(entry)
+        self._puts[NODE_FIELD + entry.node.name] = entry
 
     def set_condition(self, name: str, condition: NodeCondition, now_ms: int) -> None:
         """Think something else of a node, and say so."""
@@ -69,7 +72,7 @@ class Floor:
     def ask(self, request: SeatRequest) -> None:
         """Remember who needs seats."""
         self.requests[request.workload.id] = request
-        self._puts[REQUEST_FIELD + request.workload.id] = codec.encode(request)
+        self._puts[REQUEST_FIELD + request.workload.id] = request
 
     def answered(self, workload_id: str) -> None:
         """Forget a request that was answered or withdrawn."""
@@ -84,7 +87,7 @@ class Floor:
     def update(self, seated: SeatedGang) -> None:
         """Remember something new about a seated gang."""
         self.gangs[seated.workload.id] = seated
-        self._puts[GANG_FIELD + seated.workload.id] = codec.encode(seated)
+        self._puts[GANG_FIELD + seated.workload.id] = seated
 
     def free(self, seated: SeatedGang, now_ms: int) -> None:
         """Give the seats of a gang back."""
@@ -98,7 +101,7 @@ class Floor:
         """Seat no attempt up to this one again."""
         self.gone.pop(workload_id, None)
         self.gone[workload_id] = Gone(attempt=attempt, at_ms=now_ms)
-        self._puts[GONE_FIELD + workload_id] = codec.encode(self.gone[workload_id])
+        self._puts[GONE_FIELD + workload_id] = self.gone[workload_id]
         while self.gone:
             oldest, gone = next(iter(self.gone.items()))
             if gone.at_ms >= now_ms - GONE_KEPT_MS and len(self.gone) <= GONE_KEPT:
@@ -121,9 +124,9 @@ class Floor:
         return entry.node if entry is not None else None
 
     def take_changes(self) -> tuple[dict[str, bytes], tuple[str, ...]]:
-        """Fields to put and to delete since the last call."""
+        """Fields to put and to delete since the last call, each written as it is now, once."""
         changes, self._puts = self._puts, {}
-        puts = {name: value for name, value in changes.items() if value is not None}
+        puts = {name: codec.encode(value) for name, value in changes.items() if value is not None}
         return puts, tuple(name for name, value in changes.items() if value is None)
 
     def _restore(self, image: Image, now_ms: int) -> None:

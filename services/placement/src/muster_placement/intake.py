@@ -30,9 +30,9 @@ def quota_reserved(
     )
 
 
-def workload_admitted(floor: Floor, fact: events.WorkloadAdmitted, now_ms: int) -> None:
+def workload_admitted(floor: Floor, workload_id: str, attempt: int, now_ms: int) -> None:
     """The seats are confirmed: the pods may run."""
-    seated = _of_attempt(floor, fact.workload.id, fact.state.attempt)
+    seated = _of_attempt(floor, workload_id, attempt)
     if seated is not None and seated.phase is GangPhase.BOUND:
         start(floor, seated, now_ms)
 

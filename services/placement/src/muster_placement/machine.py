@@ -9,13 +9,15 @@ from muster_domain.queues import ResourceFlavor, Topology
 from muster_ledger.store import Image
 from muster_placement import intake
 from muster_placement.floor import Floor, SeatRequest
-from muster_placement.record import SeatedGang
+from muster_placement.record import Confirmation, SeatedGang
 from muster_placement.settings import PlacementSettings
 from muster_runtime.machine import Changes
 from muster_runtime.reader import Received
 from muster_scheduling.placement.gang import place
 from muster_scheduling.placement.outcome import Placed, Unplaceable
 from muster_scheduling.placement.request import request_for
+
+_ADMITTED = codec.EVENT_NAMES[events.WorkloadAdmitted]
 
 
 class PlacementMachine:
@@ -39,7 +41,14 @@ class PlacementMachine:
 
     def ingest(self, received: Received, now_ms: int) -> None:
         """Take in one fact. Raises `InvalidValue` when it cannot be read."""
-        fact = codec.decode_event(subjects.event_name(received.subject), received.body)
+        name = subjects.event_name(received.subject)
+        if name == _ADMITTED:
+            confirmed = codec.decode(Confirmation, received.body)
+            self._heard_why(received)
+            workload_id = subjects.event_workload(received.subject)
+            intake.workload_admitted(self.floor, workload_id, confirmed.state.attempt, now_ms)
+            return
+        fact = codec.decode_event(name, received.body)
         if isinstance(fact, events.NodeFact | events.DrainRequested):
             self._node_fact(fact, now_ms)
         else:
@@ -62,13 +71,11 @@ class PlacementMachine:
 
     def _workload_fact(self, fact: events.Event, received: Received, now_ms: int) -> None:
         floor, subject = self.floor, received.subject
-        floor.announcer.causes[subjects.event_workload(subject)] = received.headers.get("ce-id", "")
+        self._heard_why(received)
         match fact:
             case events.QuotaReserved():
                 traceparent = received.headers.get("traceparent", "")
                 intake.quota_reserved(floor, fact, subjects.event_partition(subject), traceparent)
-            case events.WorkloadAdmitted():
-                intake.workload_admitted(floor, fact, now_ms)
             case events.WorkloadEvicted():
                 intake.workload_evicted(
                     floor,
@@ -81,6 +88,10 @@ class PlacementMachine:
                 intake.workload_finished(floor, fact, now_ms)
             case _:
                 pass
+
+    def _heard_why(self, received: Received) -> None:
+        workload_id = subjects.event_workload(received.subject)
+        self.floor.announcer.causes[workload_id] = received.headers.get("ce-id", "")
 
     def heard(self, node: str, now_ms: int) -> None:
         """A heartbeat came. Not stored: a new owner gives every node a fresh lease."""

@@ -41,6 +41,20 @@ class GangPhase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConfirmedAttempt:
+    """Which reservation was confirmed."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmation:
+    """All that placement reads of a `WorkloadAdmitted`: it has the workload already."""
+
+    state: ConfirmedAttempt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SeatedGang:
     """A gang with its seats, and what is known of its pods (by pod uid, managed jobs only)."""
 
