@@ -57,7 +57,8 @@ class AdmissionMachine:
             case events.WorkloadSubmitted():
                 self._submitted(fact, received.headers.get("traceparent", ""), now_ms)
             case events.CancelRequested() | events.FinishReported() | events.LeaseRenewed():
-                intake.requested(book, fact, now_ms)
+                if self._may_speak_of(received.subject, workload_id):
+                    intake.requested(book, fact, now_ms)
             case events.VictimsProposed():
                 self.turn.proposals.append(fact)
             case events.VictimsNotFound():
@@ -68,6 +69,11 @@ class AdmissionMachine:
                 intake.gang_became(book, fact, now_ms)
             case _:
                 pass
+
+    def _may_speak_of(self, subject: str, workload_id: str) -> bool:
+        """Whether the namespace that a request comes from is the workload's own."""
+        record = self.book.records.get(workload_id)
+        return record is None or record.workload.namespace == subjects.event_namespace(subject)
 
     def decide(self, now_ms: int) -> Changes:
         """Run one cycle."""

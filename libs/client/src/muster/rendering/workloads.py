@@ -48,7 +48,7 @@ def decision_line(decision: Decision) -> str:
         f"{moment:%H:%M:%S}Z",
         f"{decision.namespace}/{decision.name}",
         decision.decision.value,
-        decision.outcome.value if decision.outcome is not None else decision.reason,
+        decision.reason,
         f"on {where}" if where else "",
         f"by {short_id(decision.preemptor)}" if decision.preemptor else "",
         decision.message if decision.message != f"on {where}" else "",

@@ -88,9 +88,13 @@ class Entry:
 
     @property
     def shape_has_no_chance(self) -> bool:
-        """Whether everybody of its shape may be set aside with it (R-48)."""
+        """Whether everybody of its shape may be set aside with it (R-48).
+
+        Not where it keeps off flavors that others of its shape may still try.
+        """
         best_effort = self.queue.queue.queueing_strategy is QueueingStrategy.BEST_EFFORT_FIFO
-        return best_effort and self.verdict in _SHAPE_HAS_NO_CHANCE
+        alike = not self.workload.avoided
+        return best_effort and alike and self.verdict in _SHAPE_HAS_NO_CHANCE
 
 
 class Cycle:
