@@ -10,7 +10,7 @@ import json
 import secrets
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from nats.errors import Error as NatsError
 from nats.js.api import DEFAULT_PREFIX, AckPolicy, ConsumerConfig, DeliverPolicy
@@ -29,6 +29,7 @@ PULL_EXPIRES_S = 20
 HEARTBEAT_S = 5
 SILENCE_MAX_S = 15
 FORGET_AFTER_S = 300
+_TOKENS_WITHOUT_DOMAIN = 9
 _CONTROL = {"404", "408", "409", "503"}
 
 
@@ -41,6 +42,31 @@ class Received:
     headers: "Mapping[str, str]"
     body: bytes
     published_ms: int
+
+
+class Mark(NamedTuple):
+    """What the server writes into the reply subject of a message that a consumer delivers.
+
+    `attempt` counts deliveries of the message, `pending` the messages still to be delivered.
+    """
+
+    attempt: int
+    stream_sequence: int
+    consumer_sequence: int
+    published_ns: int
+    pending: int
+
+    @classmethod
+    def of(cls, reply: str) -> "Mark":
+        """Read `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.` and the five numbers."""
+        tokens = reply.split(".")
+        first = 4 if len(tokens) == _TOKENS_WITHOUT_DOMAIN else 6
+        return cls(*map(int, tokens[first : first + 5]))
+
+    @property
+    def published_ms(self) -> int:
+        """The server's clock when the message was stored."""
+        return self.published_ns // 1_000_000
 
 
 class Reader:
@@ -168,23 +194,23 @@ class Reader:
         if status is not None and not message.reply:
             await self._on_status(status, message)
             return
-        metadata = message.metadata
-        if metadata.sequence.consumer != self._consumer_sequence + 1:
+        mark = Mark.of(message.reply)
+        if mark.consumer_sequence != self._consumer_sequence + 1:
             self._broken = True
         if self._broken:
             self._arrived.set()
             return
-        self._consumer_sequence = metadata.sequence.consumer
-        self._position = metadata.sequence.stream
-        self.pending = metadata.num_pending
+        self._consumer_sequence = mark.consumer_sequence
+        self._position = mark.stream_sequence
+        self.pending = mark.pending
         self._asked -= 1
         self._buffer.append(
             Received(
-                sequence=metadata.sequence.stream,
+                sequence=mark.stream_sequence,
                 subject=message.subject,
                 headers=message.headers or {},
                 body=message.data,
-                published_ms=int(metadata.timestamp.timestamp() * 1000),
+                published_ms=mark.published_ms,
             )
         )
         self._arrived.set()

@@ -5,6 +5,7 @@ it starts it again. It stops on SIGTERM by cancelling its work, which gives leas
 """
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -28,6 +29,7 @@ from muster_runtime.telemetry import Metrics, Tracing, configure_logs
 
 CONNECT_TIMEOUT_S = 5
 STOP_TIMEOUT_S = 10
+NEW_OBJECTS_MAX = 50_000
 HEALTH_PATHS = ("/healthz", "/readyz", "/metrics")
 
 _log = structlog.get_logger()
@@ -67,6 +69,7 @@ def run(
         name = f"{socket.gethostname()}-{os.getpid()}".replace(".", "-")
         settings = settings.model_copy(update={"instance": name})
     configure_logs(settings, service)
+    _collect_rarely()
     runner = _Runner(service, settings, work, http_app)
     config = uvicorn.Config(
         runner,
@@ -79,6 +82,17 @@ def run(
     )
     uvicorn.Server(config).run()
     sys.exit(1 if runner.failed else 0)
+
+
+def _collect_rarely() -> None:
+    """Look for cycles among new objects only once there are many.
+
+    Owners hold hundreds of thousands of values that refer to each other in no circle; looking
+    through them as often as Python does by default cost admission a tenth of its time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(NEW_OBJECTS_MAX, 10, 10)
 
 
 class _Runner:

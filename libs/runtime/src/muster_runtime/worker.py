@@ -27,7 +27,7 @@ from muster_contracts.streams import Durable
 from muster_domain.errors import MusterError, Transient
 from muster_runtime.bus import Bus, DeadLetter
 from muster_runtime.publisher import Outgoing
-from muster_runtime.reader import Received
+from muster_runtime.reader import Mark, Received
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -295,14 +295,14 @@ def backoff_s(attempt: int) -> float:
 
 def delivery_of(message: "Msg") -> Delivery:
     """Read a message that a consumer delivered."""
-    metadata = message.metadata
+    mark = Mark.of(message.reply)
     return Delivery(
         Received(
-            sequence=metadata.sequence.stream,
+            sequence=mark.stream_sequence,
             subject=message.subject,
             headers=message.headers or {},
             body=message.data,
-            published_ms=int(metadata.timestamp.timestamp() * 1000),
+            published_ms=mark.published_ms,
         ),
-        metadata.num_delivered,
+        mark.attempt,
     )
