@@ -98,6 +98,7 @@ class Reader:
         self._asked = 0
         self._broken = False
         self._last_word_s = 0.0
+        self._connection = 0
         self.pending = 0
         """Messages of these subjects that the server still holds after the last one delivered."""
 
@@ -131,14 +132,17 @@ class Reader:
             )
 
     def _stale(self) -> bool:
+        """Whether nothing more would come: requests do not outlive the connection either."""
         silent_s = asyncio.get_running_loop().time() - self._last_word_s
-        return self._broken or silent_s > SILENCE_MAX_S
+        is_new = self._client.stats["reconnects"] != self._connection
+        return self._broken or is_new or silent_s > SILENCE_MAX_S
 
     async def _restart(self) -> None:
         await self.close()
         self._asked = 0
         self._consumer_sequence = 0
         self._broken = False
+        self._connection = self._client.stats["reconnects"]
         one = self._subjects[0] if len(self._subjects) == 1 else None
         config = ConsumerConfig(
             name=secrets.token_hex(11),

@@ -116,6 +116,7 @@ class Worker:
         self._arrived = asyncio.Event()
         self._asked = 0
         self._broken = False
+        self._connection = 0
         self._last_word_s: float | None = None
         self._reconnects = 0
         self.done_total = 0
