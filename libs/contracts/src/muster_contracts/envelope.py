@@ -6,13 +6,14 @@ Ids are derived, never random, so that a retry after a crash repeats the same id
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from muster_contracts.subjects import Service
 from muster_domain.errors import InvalidValue
 
 MESSAGE_ID = "Nats-Msg-Id"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 IDEMPOTENCY_KEY = "Idempotency-Key"
 """Of a submission: the same key is the same submission. Without it the message's id is the key."""
 
@@ -97,6 +98,8 @@ def _millis(text: str) -> int:
         return 0
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InvalidValue(f"{text!r} is not a time", field="ce-time") from error
-    return int(moment.timestamp() * 1000)
+        return (moment - _EPOCH) // timedelta(milliseconds=1)
+    except (ValueError, TypeError) as error:
+        raise InvalidValue(
+            f"{text!r} is not a time", field="ce-time", fix="write RFC 3339 with an offset"
+        ) from error

@@ -13,6 +13,8 @@ A question is a JSON object on `subjects.query(owner, name, shard)`; lists are p
 | placement  | nodes     | placement | NodesQuestion     | NodePage       |
 | accounting | cost      | any       | CostQuestion      | CostReport     |
 | accounting | prices    | any       | {}                | PriceList      |
+
+Accounting also answers `allocation`, `assets` and `node_prices`, see `allocations.py`.
 | agent      | output    | node      | OutputQuestion    | OutputText     |
 
 `workload` raises `NotFound` where the partition has none of that id, `output` where the node has
@@ -45,6 +47,9 @@ class Query(StrEnum):
     NODES = "nodes"
     COST = "cost"
     PRICES = "prices"
+    ALLOCATION = "allocation"
+    ASSETS = "assets"
+    NODE_PRICES = "node_prices"
     OUTPUT = "output"
 
 

@@ -59,11 +59,14 @@ def token(text: str) -> str:
 
 
 def untoken(text: str) -> str:
-    """The text that `token` escaped."""
+    """The text that `token` escaped. Raises `InvalidValue` for what it would not have made."""
     if text == "=":
         return ""
     raw = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
-    return raw.encode("latin-1", "surrogateescape").decode("utf-8")
+    try:
+        return raw.encode("latin-1").decode("utf-8")
+    except UnicodeError as error:
+        raise InvalidValue(f"{text!r} is not an escaped text", field="subject") from error
 
 
 def _escape(character: str) -> str:
@@ -212,20 +215,27 @@ def parse_job(subject: str) -> JobAddress:
 
 
 def event_partition(subject: str) -> str:
-    """The partition token of a workload event's subject."""
-    return subject.split(".", 6)[5]
+    """The partition token of a workload event's subject. Raises `InvalidValue`."""
+    return _level(subject, 5)
 
 
 def event_namespace(subject: str) -> str:
-    """The namespace in a workload event's subject."""
-    return untoken(subject.split(".", 7)[6])
+    """The namespace in a workload event's subject. Raises `InvalidValue`."""
+    return untoken(_level(subject, 6))
 
 
 def event_workload(subject: str) -> str:
-    """The workload id in a workload event's subject."""
-    return untoken(subject.split(".", 8)[7])
+    """The workload id in a workload event's subject. Raises `InvalidValue`."""
+    return untoken(_level(subject, 7))
 
 
 def event_name(subject: str) -> str:
-    """The event's name in any `muster.evt` subject."""
-    return subject.split(".", 5)[4]
+    """The event's name in any `muster.evt` subject. Raises `InvalidValue`."""
+    return _level(subject, 4)
+
+
+def _level(subject: str, level: int) -> str:
+    parts = subject.split(".", level + 1)
+    if len(parts) <= level:
+        raise InvalidValue(f"{subject!r} is too short for an event", field="subject")
+    return parts[level]

@@ -1,18 +1,18 @@
 """What pods write, for whoever listens now, and for whoever asks later."""
 
 import asyncio
-import json
 from collections import deque
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from muster_agent.pods import RunTask
-from muster_agent.runtimes.process import STREAMS, output_file
+from muster_agent.runtimes.process import output_file
 from muster_agent.runtimes.tail import last_lines
 from muster_contracts import codec, subjects
 from muster_contracts.commands import PodOutput
+from muster_contracts.queries import OutputQuestion, OutputText, Query
 from muster_contracts.subjects import Service
-from muster_domain.errors import InvalidValue, NotFound
+from muster_domain.errors import NotFound
 from muster_runtime.bus import Bus
 
 WAITING_MAX = 1024
@@ -51,11 +51,7 @@ class OutputWriter:
 
 
 class OutputReader:
-    """Answers `muster.rpc.agent.v1.output.<node>` from the files of this node.
-
-    Question: `pod_uid`, and optionally `container` (0), `stream` (`stdout`) and `lines` (100).
-    Answer: `{"text": ...}`.
-    """
+    """Answers `muster.rpc.agent.v1.output.<node>` from the files of this node."""
 
     def __init__(self, node: str, folder: Path) -> None:
         self._node = node
@@ -63,18 +59,14 @@ class OutputReader:
 
     async def serve(self, bus: Bus) -> None:
         """Answer from now on, as long as the connection lives."""
-        subject = subjects.query(Service.AGENT, "output", subjects.token(self._node))
+        subject = subjects.query(Service.AGENT, Query.OUTPUT, subjects.token(self._node))
         await bus.answer(subject, self._answer)
 
     async def _answer(self, question: dict[str, Any]) -> bytes:
-        stream = str(question.get("stream", "stdout"))
-        if stream not in STREAMS:
-            raise InvalidValue(f"{stream!r} is not a stream", field="stream", fix="stdout, stderr")
-        path = output_file(
-            self._folder, str(question["pod_uid"]), int(question.get("container", 0)), stream
-        )
+        asked = codec.decode_object(OutputQuestion, question)
+        path = output_file(self._folder, asked.pod_uid, asked.container, asked.stream)
         if not path.exists():
-            raise NotFound(f"{self._node} has no output of pod {question['pod_uid']}")
-        lines = min(LINES_MAX, max(1, int(question.get("lines", 100))))
+            raise NotFound(f"{self._node} has no output of pod {asked.pod_uid}")
+        lines = min(LINES_MAX, max(1, asked.lines))
         text = await asyncio.to_thread(last_lines, path, lines)
-        return json.dumps({"text": text}).encode()
+        return codec.encode(OutputText(text=text))
