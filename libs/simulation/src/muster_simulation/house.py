@@ -69,7 +69,10 @@ class What(StrEnum):
 
 @dataclass(slots=True)
 class Guest:
-    """A workload and what has become of it. It runs for `run_ms`, and needs `stop_ms` to leave."""
+    """A workload and what has become of it. It runs for `run_ms`, and needs `stop_ms` to leave.
+
+    `held_ms` is how long it held quota in all attempts that are over.
+    """
 
     workload: Workload
     cluster_queue: str
@@ -83,6 +86,7 @@ class Guest:
     nodes: tuple[str, ...] = ()
     first_admitted_ms: int | None = None
     admitted_ms: int = 0
+    held_ms: int = 0
     ended_ms: int | None = None
     evictions: int = 0
     outcome: Outcome | None = None
@@ -337,6 +341,7 @@ class House:
 
     def _leave(self, guest: Guest) -> None:
         identity = guest.workload.id
+        guest.held_ms += self.now_ms - guest.admitted_ms
         self.view.release(identity)
         if self.table.gang(identity) is not None:
             self.table.release(identity)

@@ -189,11 +189,11 @@ class CoreStage:
     def __init__(self, scenario: Scenario, naming: Naming) -> None:
         self._naming = naming
         self._catalogue = ObjectCatalogue()
-        self._happenings: list[Happening] = []
+        self.happenings: list[Happening] = []
         self.house = House(
             configuration_of(self._catalogue),
             policy_of(scenario.policy),
-            self._happenings.append,
+            self.happenings.append,
             checked=True,
         )
         self.house.add_nodes(nodes_of(scenario, naming))
@@ -243,7 +243,7 @@ class CoreStage:
         seen = Seen()
         for guest in self.house.guests.values():
             self._add(seen, guest)
-        for happening in self._happenings:
+        for happening in self.happenings:
             if happening.what is What.EVICTED:
                 seen.evictions += 1
                 if happening.by:

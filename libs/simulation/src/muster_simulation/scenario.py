@@ -163,11 +163,12 @@ class Switches(Written):
 class Replay(Written):
     """Jobs from a CSV file with the columns submit_s, team, gpus and duration_s.
 
-    Each team has a queue; `quota` names GPUs by team, `default_quota` those of teams not named.
-    Jobs of more GPUs than `gpus_per_pod` are gangs. `speed` divides all times.
+    Each team has a queue like `queue`; `quota` names GPUs by team, `default_quota` those of teams
+    not named. Jobs of more GPUs than `gpus_per_pod` are gangs. Small and short jobs are urgent
+    (priority 1). `speed` divides all times; then only jobs from `from` until before `until` count.
     """
 
-    file: Path
+    file: Path = Path()
     cohort: str = "all"
     resource: str = "nvidia.com/gpu"
     gpus_per_pod: int = Field(default=8, ge=1)
@@ -177,6 +178,9 @@ class Replay(Written):
     urgent_gpus_max: int = 0
     urgent_seconds_max: int = 600
     first: int | None = None
+    keep_one_in: int = Field(default=1, ge=1)
+    from_ms: Time = Field(default=0, alias="from")
+    until_ms: Time = Field(default=10**15, alias="until")
     speed: int = Field(default=1, ge=1)
 
 
