@@ -6,7 +6,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import get_args
 
-from muster_contracts import codec, commands, events, jobs, queries, stored, streams, subjects
+from muster_contracts import (
+    allocations,
+    codec,
+    commands,
+    events,
+    jobs,
+    queries,
+    stored,
+    streams,
+    subjects,
+)
 from muster_contracts.partitions import PLACEMENT_SHARD
 from muster_contracts.subjects import JobVerb, Service
 
@@ -114,6 +124,19 @@ QUESTIONS: dict[queries.Query, tuple[Service, str, type | None, type]] = {
     ),
     queries.Query.COST: (Service.ACCOUNTING, "any", queries.CostQuestion, queries.CostReport),
     queries.Query.PRICES: (Service.ACCOUNTING, "any", None, queries.PriceList),
+    queries.Query.ALLOCATION: (
+        Service.ACCOUNTING,
+        "any",
+        allocations.AllocationQuestion,
+        allocations.AllocationSets,
+    ),
+    queries.Query.ASSETS: (
+        Service.ACCOUNTING,
+        "any",
+        allocations.AssetsQuestion,
+        allocations.Assets,
+    ),
+    queries.Query.NODE_PRICES: (Service.ACCOUNTING, "any", None, allocations.NodePrices),
     queries.Query.OUTPUT: (
         Service.AGENT,
         "{node}",
