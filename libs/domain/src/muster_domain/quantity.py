@@ -8,6 +8,7 @@ quantity people write (`500m`, `0.3`), so nothing is ever compared as a float.
 import re
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, Context, Decimal
+from functools import lru_cache
 
 from muster_domain.errors import InvalidValue
 
@@ -38,16 +39,28 @@ def parse_quantity_milli(text: str | int | Decimal) -> int:
     `InvalidValue` for anything else, `K` and `1e` included.
     """
     written = str(text).strip()
-    match = _GRAMMAR.fullmatch(written) if len(written) <= _DIGITS_MAX else None
+    if len(written) > _DIGITS_MAX:
+        raise _no_quantity(written)
+    return _milli(written)
+
+
+@lru_cache(maxsize=1024)
+def _milli(written: str) -> int:
+    """What a short text says; jobs write the same few again and again."""
+    match = _GRAMMAR.fullmatch(written)
     if match is None or (match["suffix"] or "") not in _SUFFIXES:
-        raise InvalidValue(
-            f"{written!r} is not a quantity", fix="write a number such as 4, 500m, 1.5, 36Gi or 1e3"
-        )
+        raise _no_quantity(written)
     number = match["number"] + (match["exponent"] or "")
     if match["exponent"] and abs(int(match["exponent"][1:])) > _DIGITS_MAX:
         raise InvalidValue(f"{written!r} is out of range", fix="write a smaller exponent")
     value = _EXACT.multiply(Decimal(number), _SUFFIXES[match["suffix"] or ""])
     return int(_EXACT.multiply(value, 1000).to_integral_value(rounding=ROUND_CEILING))
+
+
+def _no_quantity(written: str) -> InvalidValue:
+    return InvalidValue(
+        f"{written!r} is not a quantity", fix="write a number such as 4, 500m, 1.5, 36Gi or 1e3"
+    )
 
 
 def format_quantity(quantity_milli: int) -> str:

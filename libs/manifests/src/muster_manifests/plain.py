@@ -47,7 +47,13 @@ class PlainBuilder:
         for key, item in value.items():
             if not isinstance(key, str):
                 raise self._error(path, f"the key {key!r} is not text", f'write "{key}"')
-            result[key] = self.build(item, (*path, key))
+            if type(item) is str and len(path) < DEPTH_MAX:
+                self._nodes += 1
+                result[key] = item
+            else:
+                result[key] = self.build(item, (*path, key))
+        if self._nodes > NODES_MAX:
+            raise self._error(path, "the object is too deep or too large", "split it")
         return result
 
     def _error(self, path: Path, problem: str, fix: str = "") -> ManifestError:

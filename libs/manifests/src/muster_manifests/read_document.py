@@ -125,7 +125,7 @@ def _refuse_unknown(reader: ObjectReader, api_version: str, kind: str) -> None:
 def _template_variables(value: Plain, path: Path) -> Iterator[tuple[Path, str]]:
     """Find `${NAME}` outside of what a program reads."""
     if isinstance(value, str):
-        match = _TEMPLATE_VARIABLE.search(value)
+        match = _TEMPLATE_VARIABLE.search(value) if "${" in value else None
         if match:
             yield path, match[0]
     elif isinstance(value, list):
@@ -133,5 +133,5 @@ def _template_variables(value: Plain, path: Path) -> Iterator[tuple[Path, str]]:
             yield from _template_variables(item, (*path, index))
     elif isinstance(value, dict):
         for key, item in value.items():
-            if key not in _PROGRAM_TEXT:
+            if key not in _PROGRAM_TEXT and (isinstance(item, list | dict) or "${" in str(item)):
                 yield from _template_variables(item, (*path, key))

@@ -259,9 +259,9 @@ class ObjectReader:
 
     def not_acted_on(self, *keys: str, why: str = "not acted upon") -> None:
         """Take keys with a warning that they have no effect."""
+        self._asked.update(keys)
         for key in keys:
-            value = self.raw(key)
-            if value is not None and value not in ([], {}, "", False):
+            if self._values.get(key) not in (None, [], {}, "", False):
                 self.warn(key, why)
 
     def report_unknown(self) -> None:
