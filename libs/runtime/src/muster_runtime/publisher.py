@@ -40,6 +40,27 @@ class Outgoing:
     headers: "Mapping[str, str]" = field(default_factory=dict[str, str])
 
 
+class _Acks:
+    """Acknowledgements of messages that are under way together, one future for all of them."""
+
+    def __init__(self, count: int) -> None:
+        self.sequences = [0] * count
+        self.all: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._missing = count
+
+    def take(self, index: int, sequence: int) -> None:
+        """One message is stored."""
+        self.sequences[index] = sequence
+        self._missing -= 1
+        if not self._missing and not self.all.done():
+            self.all.set_result(None)
+
+    def refuse(self, why: str) -> None:
+        """One message is not known to be stored."""
+        if not self.all.done():
+            self.all.set_exception(Transient(why))
+
+
 class Publisher:
     """Publishes batches over one connection."""
 
@@ -47,7 +68,7 @@ class Publisher:
         self._client = client
         self._inbox = client.new_inbox()
         self._numbers = itertools.count()
-        self._waiting: dict[str, asyncio.Future[int]] = {}
+        self._waiting: dict[str, tuple[_Acks, int]] = {}
         self._connection = 0
         self._started = False
         drop_unsent_with_connection(client, self._lose_connection)
@@ -92,17 +113,14 @@ class Publisher:
         return _committed(reply.data)
 
     async def _publish_slice(self, messages: list[Outgoing]) -> list[int]:
-        loop = asyncio.get_running_loop()
+        acks = _Acks(len(messages))
         tokens: list[str] = []
-        futures: list[asyncio.Future[int]] = []
         connection = self._connection
         try:
-            for message in messages:
+            for index, message in enumerate(messages):
                 token = str(next(self._numbers))
-                future: asyncio.Future[int] = loop.create_future()
-                self._waiting[token] = future
+                self._waiting[token] = (acks, index)
                 tokens.append(token)
-                futures.append(future)
                 self._check_connection(connection)
                 await self._client.publish(
                     message.subject,
@@ -111,7 +129,8 @@ class Publisher:
                     headers=dict(message.headers) or None,
                 )
             async with asyncio.timeout(ACK_TIMEOUT_S):
-                return list(await asyncio.gather(*futures))
+                await acks.all
+                return acks.sequences
         except TimeoutError as error:
             raise Transient("the bus did not acknowledge in time") from error
         except (NatsError, OSError) as error:
@@ -119,9 +138,8 @@ class Publisher:
         finally:
             for token in tokens:
                 self._waiting.pop(token, None)
-            for future in futures:
-                if future.done() and not future.cancelled():
-                    future.exception()
+            if acks.all.done() and not acks.all.cancelled():
+                acks.all.exception()
 
     def _check_connection(self, connection: int) -> None:
         """Raise `Transient` unless this is still the connection that the batch began on."""
@@ -131,9 +149,8 @@ class Publisher:
     def _lose_connection(self) -> None:
         self._connection += 1
         waiting, self._waiting = self._waiting, {}
-        for future in waiting.values():
-            if not future.done():
-                future.set_exception(Transient("the connection to the bus was lost"))
+        for acks, _ in waiting.values():
+            acks.refuse("the connection to the bus was lost")
 
     async def _start(self) -> None:
         if not self._started:
@@ -146,17 +163,18 @@ class Publisher:
             )
 
     async def _on_ack(self, message: "Msg") -> None:
-        future = self._waiting.pop(message.subject.rsplit(".", 1)[1], None)
-        if future is None or future.done():
+        waiting = self._waiting.pop(message.subject.rsplit(".", 1)[1], None)
+        if waiting is None:
             return
+        acks, index = waiting
         if message.headers and message.headers.get("Status") == "503":
-            future.set_exception(Transient("no stream takes that subject, or none is up"))
+            acks.refuse("no stream takes that subject, or none is up")
             return
         answer = json.loads(message.data)
         if "error" in answer:
-            future.set_exception(Transient(f"the stream refused: {answer['error']}"))
+            acks.refuse(f"the stream refused: {answer['error']}")
         else:
-            future.set_result(int(answer["seq"]))
+            acks.take(index, int(answer["seq"]))
 
 
 def drop_unsent_with_connection(client: "Client", then: Callable[[], None]) -> None:
