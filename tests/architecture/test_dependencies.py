@@ -12,6 +12,7 @@ UNSEEN = {
     "aiosqlite": "sqlalchemy loads it by the name in the database's URL",
     "hiredis": "redis loads it where it is installed",
     "muster": "muster_stack adds its commands to that package's command line",
+    "tzdata": "zoneinfo reads it where the machine has no time zones",
     "uvloop": "uvicorn loads it where it is installed",
 }
 """Declared without an import in sight, and why."""
