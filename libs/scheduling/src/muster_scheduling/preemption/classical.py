@@ -87,7 +87,7 @@ def _collect(search: Search) -> _Candidates:
     prioritised: list[_Candidate] = []
     reclaim = search.entry.queue.preemption.reclaim_within_cohort
     if search.node.parent is not None and reclaim is not ReclaimWithinCohort.NEVER:
-        _collect_foreign(search, hierarchical, prioritised)
+        _collect_foreign(search, hierarchical, prioritised, any_own=bool(own))
     lists = [_sorted(search, found) for found in (hierarchical, prioritised, own)]
     evicting = search.view.is_evicting
     going = [c for found in lists for c in found if evicting(c.workload.id)]
@@ -109,12 +109,25 @@ def _own(search: Search) -> list[AdmittedWorkload]:
 
 
 def _collect_foreign(
-    search: Search, hierarchical: list[_Candidate], prioritised: list[_Candidate]
+    search: Search,
+    hierarchical: list[_Candidate],
+    prioritised: list[_Candidate],
+    *,
+    any_own: bool,
 ) -> None:
+    """Candidates of other queues, without those that no attempt of `_attempts` could use.
+
+    Where borrowing while preempting is forbidden, a candidate without hierarchical advantage helps
+    only once the queue is back within its own quota, and only its own workloads get it there.
+    """
+    helpful = _borrow_policy(search) is not BorrowWithinCohortPolicy.NEVER or (
+        any_own and search.node.below_nominal(search.need)
+    )
     advantage, rest = _fits_in(search.node, dict(search.usage))
     previous: QuotaNode | None = None
     for ancestor in search.node.ancestors:
-        for node, below in _borrowers(search, ancestor, previous):
+        borrowers = _borrowers(search, ancestor, previous) if advantage or helpful else []
+        for node, below in borrowers:
             for workload in _reclaimable(search, node):
                 candidate = _candidate(search, workload, node, below, advantage=advantage)
                 (hierarchical if advantage else prioritised).append(candidate)
