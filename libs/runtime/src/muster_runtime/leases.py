@@ -6,14 +6,16 @@ time; should it be paused instead, the ledger refuses its lower token.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
 from nats.errors import Error as NatsError
-from nats.js.errors import KeyNotFoundError, KeyWrongLastSequenceError, NoKeysError
+from nats.js.errors import BadRequestError, KeyNotFoundError, KeyWrongLastSequenceError, NoKeysError
 
 from muster_contracts.streams import LEASES
+from muster_runtime.cancellation import end, raise_if_cancelled
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -56,6 +58,7 @@ class Leases:
         """Take and keep leases until cancelled; a failure of the work ends this with it."""
         try:
             while True:
+                raise_if_cancelled()
                 await self._round(work)
                 await self._pause()
         finally:
@@ -101,8 +104,8 @@ class Leases:
         members = [key for key in keys if key.startswith(self._member_key(""))]
         share = -(-len(self._shards) // max(1, len(members)))
         for shard in self.held[share:]:
-            await self._drop(shard, "another replica is to have it")
-            await bucket.delete(self._key(shard))
+            revision = await self._drop(shard, "another replica is to have it")
+            await self._delete(bucket, shard, revision)
         for shard in self._shards:
             if len(self._held) >= share:
                 return
@@ -128,23 +131,29 @@ class Leases:
             if now_s - held.renewed_s > LOST_AFTER_S:
                 await self._drop(shard, "the lease could not be renewed")
 
-    async def _drop(self, shard: str, why: str) -> None:
+    async def _drop(self, shard: str, why: str) -> int:
+        """Stop working on a shard; returns the revision under which it was held last."""
         held = self._held.pop(shard)
         _log.warning("lease dropped", service=self._service, shard=shard, reason=why)
-        held.task.cancel()
-        await asyncio.gather(held.task, return_exceptions=True)
+        await end(held.task)
+        return held.revision
+
+    async def _delete(self, bucket: "KeyValue", shard: str, revision: int) -> None:
+        """Let somebody else take the shard at once, unless somebody has."""
+        with suppress(BadRequestError):
+            await bucket.delete(self._key(shard), last=revision)
 
     async def _give_back(self) -> None:
-        for shard in self.held:
-            await self._drop(shard, "the service stops")
-            if not self._client.is_connected:
-                continue
-            try:
-                bucket = await self._client.jetstream().key_value(LEASES.name)
-                await bucket.delete(self._key(shard))
-                await bucket.delete(self._member_key(self._instance))
-            except (NatsError, OSError, TimeoutError) as error:
-                _log.warning("lease not given back", shard=shard, error=str(error))
+        revisions = {shard: await self._drop(shard, "the service stops") for shard in self.held}
+        if not self._client.is_connected:
+            return
+        try:
+            bucket = await self._client.jetstream().key_value(LEASES.name)
+            for shard, revision in revisions.items():
+                await self._delete(bucket, shard, revision)
+            await bucket.delete(self._member_key(self._instance))
+        except (NatsError, OSError, TimeoutError) as error:
+            _log.warning("leases not given back", service=self._service, error=str(error))
 
     def _key(self, shard: str) -> str:
         return f"{self._service}.shard.{shard}"

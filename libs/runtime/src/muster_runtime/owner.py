@@ -52,8 +52,8 @@ class Progress:
 
     shard: str
     epoch: int
-    version: int
-    watermark: int
+    version: int = 0
+    watermark: int = 0
     pending: int = 0
     unpublished: int = 0
     beat_ms: int = 0
@@ -76,10 +76,11 @@ class Owner(Generic[M]):
     answers: Mapping[str, Reply[M]] = field(default_factory=dict[str, Reply[M]])
     progress: dict[str, Progress] = field(default_factory=dict[str, Progress])
     machines: dict[str, M] = field(default_factory=dict[str, M])
-    _defects: Counter[int] = field(default_factory=Counter[int])
+    _defects: Counter[tuple[str, int]] = field(default_factory=Counter[tuple[str, int]])
 
     async def own(self, shard: str, epoch: int) -> None:
         """Own the shard until cancelled or fenced. Raises `Fenced`."""
+        self.progress[shard] = Progress(shard=shard, epoch=epoch, beat_ms=now_ms())
         try:
             while True:
                 try:
@@ -116,9 +117,8 @@ class Owner(Generic[M]):
         relay = Relay(self.bus, self.store, shard)
         await relay.recover()
         reader = self.bus.read(EVENTS.name, machine.inputs(), after=claimed.watermark)
-        self.progress[shard] = Progress(
-            shard=shard, epoch=epoch, version=claimed.version, watermark=claimed.watermark
-        )
+        progress = self.progress[shard]
+        progress.version, progress.watermark = claimed.version, claimed.watermark
         async with AsyncExitStack() as stack:
             stack.push_async_callback(reader.close)
             await self._answer(stack, shard, machine)
@@ -136,14 +136,14 @@ class Owner(Generic[M]):
             subject = query(self.bus.service, name, shard)
             stack.push_async_callback(await self.bus.answer(subject, handler))
 
-    def counts_as_defect(self, received: Received) -> bool:
-        """Whether a message has broken the machine so often that it is put aside."""
-        self._defects[received.sequence] += 1
-        return self._defects[received.sequence] >= DEFECT_TRIES
+    def counts_as_defect(self, shard: str, received: Received) -> bool:
+        """Whether a message has broken the shard's machine so often that it is put aside."""
+        self._defects[shard, received.sequence] += 1
+        return self.is_defect(shard, received)
 
-    def is_defect(self, received: Received) -> bool:
-        """Whether the message was put aside before."""
-        return self._defects[received.sequence] >= DEFECT_TRIES
+    def is_defect(self, shard: str, received: Received) -> bool:
+        """Whether the shard has put the message aside before."""
+        return self._defects[shard, received.sequence] >= DEFECT_TRIES
 
 
 class _Tenure(Generic[M]):
@@ -180,7 +180,7 @@ class _Tenure(Generic[M]):
     async def _ingest(self, batch: list[Received]) -> None:
         letters: list[DeadLetter] = []
         for received in batch:
-            if self._owner.is_defect(received):
+            if self._owner.is_defect(self._progress.shard, received):
                 continue
             try:
                 self._machine.ingest(received, now_ms())
@@ -188,7 +188,7 @@ class _Tenure(Generic[M]):
                 letters.append(DeadLetter(received=received, stream=EVENTS.name, reason=str(error)))
             except Exception as error:
                 _log.exception("message broke the machine", sequence=received.sequence)
-                if self._owner.counts_as_defect(received):
+                if self._owner.counts_as_defect(self._progress.shard, received):
                     await self._bury([_defect(received, error)])
                 raise Transient("the machine is rebuilt after a defect") from error
         if letters:

@@ -16,6 +16,7 @@ from nats.errors import Error as NatsError
 from nats.js.api import DEFAULT_PREFIX, AckPolicy, ConsumerConfig, DeliverPolicy
 
 from muster_domain.errors import Transient
+from muster_runtime.cancellation import raise_if_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,6 +108,7 @@ class Reader:
 
         Raises `Transient` when the bus cannot be reached to start reading again.
         """
+        raise_if_cancelled()
         if self._subscription is None or self._stale():
             await self._restart()
         await self._ask_ahead()

@@ -9,6 +9,7 @@ import stamina
 from muster_contracts.envelope import MESSAGE_ID
 from muster_domain.errors import Transient
 from muster_ledger.store import OUTBOX_START, OutboxEntry, OutboxMessage, OutboxPosition, Store
+from muster_runtime.cancellation import raise_if_cancelled
 from muster_runtime.publisher import Outgoing
 
 if TYPE_CHECKING:
@@ -62,9 +63,11 @@ class Relay:
     async def run(self) -> None:
         """Publish until cancelled."""
         while True:
+            raise_if_cancelled()
             await self._something.wait()
             self._something.clear()
             while self._waiting:
+                raise_if_cancelled()
                 count = min(BATCH_MAX, len(self._waiting))
                 batch = [self._waiting[index] for index in range(count)]
                 await self._publish(batch)

@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 import structlog
@@ -24,6 +24,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from muster_contracts.subjects import Service
 from muster_runtime.bus import Bus
+from muster_runtime.cancellation import end
 from muster_runtime.settings import ServiceSettings
 from muster_runtime.telemetry import Metrics, Tracing, configure_logs
 
@@ -112,10 +113,12 @@ class _Runner:
         self._build_http = http_app
         self._http: ASGIApp | None = None
         self._chassis: Chassis | None = None
+        self._task: asyncio.Task[None] | None = None
         self._broker = _broker(settings, service)
         self._app = AsgiFastStream(
             self._broker,
             lifespan=self._lifespan,
+            on_shutdown=[self._end_work],
             logger=None,
             asgi_routes=[
                 ("/healthz", get(self._healthz)),
@@ -144,13 +147,19 @@ class _Runner:
         self._chassis = chassis
         if self._build_http is not None:
             self._http = self._build_http(chassis)
-        task = asyncio.create_task(self._supervised(chassis), name=f"{self._service} work")
+        self._task = asyncio.create_task(self._supervised(chassis), name=f"{self._service} work")
         try:
             yield
         finally:
-            task.cancel()
-            await asyncio.wait([task], timeout=STOP_TIMEOUT_S)
+            await self._end_work()
             chassis.tracing.shutdown()
+
+    async def _end_work(self) -> None:
+        """End the work while the bus is still there, so that leases can be given back."""
+        task, self._task = self._task, None
+        if task is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(end(task), STOP_TIMEOUT_S)
 
     async def _supervised(self, chassis: Chassis) -> None:
         _log.info("service starts")

@@ -26,6 +26,7 @@ from nats.errors import Error as NatsError
 from muster_contracts.streams import Durable
 from muster_domain.errors import MusterError, Transient
 from muster_runtime.bus import Bus, DeadLetter
+from muster_runtime.cancellation import raise_if_cancelled
 from muster_runtime.publisher import Outgoing
 from muster_runtime.reader import Mark, Received
 
@@ -134,6 +135,7 @@ class Worker:
         """Work until cancelled; outages of the bus are waited out."""
         try:
             while True:
+                raise_if_cancelled()
                 try:
                     await self._round()
                 except (NatsError, OSError, TimeoutError, Transient) as error:
