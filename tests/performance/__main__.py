@@ -1,0 +1,104 @@
+"""`python -m tests.performance [PART ...]`: measure, write build/bench.json, print a table.
+
+Parts: machines, core, gang, start, path, and managed (the path with jobs that agents run). Without
+one, all but managed. Nothing here judges: figures of a shared machine are read by people.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from . import core, gang, machines, path, report, start
+from .path import PathPlan
+
+DEFAULT_PARTS = ("machines", "core", "gang", "start", "path")
+PARTS = (*DEFAULT_PARTS, "managed")
+OUT = Path("build/bench.json")
+
+Say = Callable[[str], None]
+Figures = dict[str, Any]
+
+
+def main() -> None:
+    """Measure what the command line names."""
+    parser = argparse.ArgumentParser(prog="python -m tests.performance", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--quick", action="store_true", help="the smallest sizes, to try it out")
+    told = parser.parse_args()
+    unknown = sorted(set(told.parts) - set(PARTS))
+    if unknown:
+        parser.error(f"no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    console = Console()
+    figures = measure(tuple(told.parts) or DEFAULT_PARTS, console.print, quick=told.quick)
+    report.write(told.out, figures)
+    report.show(figures, console)
+    console.print(f"written to {told.out}")
+
+
+def measure(parts: tuple[str, ...], say: Say, *, quick: bool) -> Figures:
+    """The figures of some parts, in the form of the file."""
+    load_before = report.load()
+    found: Figures = {}
+    with tempfile.TemporaryDirectory(prefix="muster-bench-") as folder:
+        for part in PARTS:
+            if part in parts:
+                say(part)
+                found[part] = _PARTS[part](Path(folder), say, quick)
+    return {
+        "format": report.FORMAT,
+        "quick": quick,
+        "machine": report.machine(),
+        "load_before": load_before,
+        "load_after": report.load(),
+        "parts": found,
+    }
+
+
+def _machines(_folder: Path, say: Say, quick: bool) -> Figures:  # noqa: FBT001 - one form for all parts
+    return machines.measure(200 if quick else 4_000, say)
+
+
+def _core(_folder: Path, say: Say, quick: bool) -> list[Figures]:  # noqa: FBT001
+    sizes = (1_000, 2_000) if quick else (1_000, 10_000, 100_000, 1_000_000)
+    return core.measure(sizes, say)
+
+
+def _gang(_folder: Path, say: Say, quick: bool) -> Figures:  # noqa: FBT001
+    if quick:
+        large = gang.measure_gang(512, 100, 3, say)
+        return {"large": large, "small": gang.measure_small(500, 200, say)}
+    large = gang.measure_gang(10_000, 1_000, 50, say)
+    return {"large": large, "small": gang.measure_small(5_000, 5_000, say)}
+
+
+def _start(folder: Path, say: Say, quick: bool) -> Figures:  # noqa: FBT001
+    return start.measure(folder / "start", 1 if quick else 3, say)
+
+
+def _path(folder: Path, say: Say, quick: bool) -> Figures:  # noqa: FBT001
+    plan = PathPlan(rates=(20,), rate_seconds=2.0, burst=50, bursts=1, warm_up=20)
+    return path.measure(folder / "path", plan if quick else PathPlan(), say)
+
+
+def _managed(folder: Path, say: Say, quick: bool) -> Figures:  # noqa: FBT001
+    small = PathPlan(rates=(20,), rate_seconds=2.0, burst=50, bursts=1, warm_up=20, managed=True)
+    return path.measure(folder / "managed", small if quick else PathPlan(managed=True), say)
+
+
+_PARTS: dict[str, Callable[[Path, Say, bool], Any]] = {
+    "machines": _machines,
+    "core": _core,
+    "gang": _gang,
+    "start": _start,
+    "path": _path,
+    "managed": _managed,
+}
+
+
+if __name__ == "__main__":
+    main()

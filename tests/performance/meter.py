@@ -1,0 +1,56 @@
+"""Processor time and memory of processes, and what a row of numbers amounts to."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median, quantiles
+
+import psutil
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Seconds of processor time by process name since its start."""
+
+    seconds: Mapping[str, float]
+
+    def per(self, before: "Usage", count: int) -> dict[str, int]:
+        """Microseconds for each of `count` things done since `before`, and their sum as `all`."""
+        each = {
+            name: round((spent - before.seconds[name]) * 1e6 / count)
+            for name, spent in self.seconds.items()
+        }
+        return {**each, "all": sum(each.values())}
+
+
+def usage(pids: Mapping[str, int]) -> Usage:
+    """What the processes have used so far."""
+    return Usage({name: _seconds(psutil.Process(pid)) for name, pid in pids.items()})
+
+
+def memory_mib(pids: Mapping[str, int]) -> dict[str, int]:
+    """Resident memory by process name."""
+    return {name: psutil.Process(pid).memory_info().rss // MIB for name, pid in pids.items()}
+
+
+def _seconds(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return times.user + times.system
+
+
+def spread_ms(seconds: Sequence[float]) -> dict[str, float]:
+    """Median and 99th percentile in ms, and how many there are."""
+    if len(seconds) < 2:
+        return {"p50_ms": 0.0, "p99_ms": 0.0, "count": len(seconds)}
+    hundredths = quantiles(seconds, n=100, method="inclusive")
+    return {
+        "p50_ms": round(median(seconds) * 1000, 2),
+        "p99_ms": round(hundredths[98] * 1000, 2),
+        "count": len(seconds),
+    }
+
+
+def middle(figures: Sequence[float]) -> float:
+    """The median, with three figures after the point."""
+    return round(median(figures), 3)

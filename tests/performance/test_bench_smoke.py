@@ -1,0 +1,45 @@
+"""The benches run, and their file has the documented form. No time is judged."""
+
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from . import report
+from .__main__ import measure
+
+PATH_PROCESSES = {"gateway", "admission", "placement", "preemption", "accounting", "nats", "valkey"}
+
+
+def test_what_runs_in_one_process_is_measured() -> None:
+    figures = measure(("machines", "core", "gang"), print, quick=True)
+    parts = figures["parts"]
+    assert list(parts) == ["machines", "core", "gang"]
+    assert set(parts["machines"]["cpu_us"]) == {"gateway", "admission", "placement", "all"}
+    assert [row["pending"] for row in parts["core"]] == [1_000, 2_000]
+    assert all(row["admitted_a_decision"] == 106 for row in parts["core"])
+    assert parts["gang"]["large"]["nodes_used"] == 13
+    assert parts["gang"]["small"]["jobs"] == 200
+    assert figures["machine"]["processors"] > 0
+    report.show(figures, Console(quiet=True))
+
+
+@pytest.mark.servers
+@pytest.mark.timeout(300)
+def test_the_bare_path_and_the_real_one_admit_every_job() -> None:
+    figures = measure(("path",), print, quick=True)
+    part = figures["parts"]["path"]
+    for kind in ("bare", "real"):
+        assert part[kind]["saturation"]["count"] == 50
+        assert [row["count"] for row in part[kind]["rates"]] == [40]
+        assert set(part[kind]["saturation"]["cpu_us"]) >= PATH_PROCESSES
+    assert part["ratio"]["cpu"] > 0
+    report.show(figures, Console(quiet=True))
+
+
+def test_a_part_measured_alone_leaves_the_others_in_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "build" / "bench.json"
+    report.write(file, {"format": 1, "parts": {"core": [1]}})
+    report.write(file, {"format": 1, "parts": {"gang": {"large": 2}}})
+    assert json.loads(file.read_text())["parts"] == {"core": [1], "gang": {"large": 2}}
