@@ -152,7 +152,7 @@ class Ledger:
         if stored != ledger._balances:
             raise InvalidValue(
                 "stored balances are not the sums of the stored holds",
-                fix="see `muster ledger verify`, then `muster ledger rebuild`",
+                fix="see docs/operations/MusterLedgerMismatch.md",
             )
         ledger._changed_entries.clear()
         ledger._changed_balances.clear()

@@ -87,7 +87,7 @@ class Run:
         for node in self.nodes:
             node.start()
         for job in self.scenario.jobs:
-            self._plan(job)
+            self.plan(job)
         world.run(world.now_ms + FAULTS_MS)
         world.faults = NO_FAULTS
         if not world.run(world.now_ms + CALM_MS, self._all_done):
@@ -117,7 +117,8 @@ class Run:
         if self.placement.machine is not None:
             self.placement.machine.heard(node, now_ms)
 
-    def _plan(self, job: Job) -> None:
+    def plan(self, job: Job) -> None:
+        """Plan what the job's submitter does."""
         world = self.world
         workload = job.workload
 
