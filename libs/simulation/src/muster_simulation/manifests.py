@@ -6,7 +6,6 @@ be played in one installation; names of workloads and nodes stay as written.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from muster_domain.errors import InvalidValue
 from muster_domain.nodes import Device, Node
@@ -248,7 +247,7 @@ def _node(group: Machines, number: int, naming: Naming) -> Node:
 
 
 def _groups(flavors: Mapping[str, Quotas], naming: Naming) -> list[Manifest]:
-    covered = list(next(iter(flavors.values()), {}))
+    covered = [resource for quotas in list(flavors.values())[:1] for resource in quotas]
     return [
         {
             "coveredResources": covered,
@@ -323,9 +322,7 @@ def _is_volcano_queue(manifest: Manifest) -> bool:
 _REFERENCES = ("clusterQueue", "cohortName", "parentName", "topologyName")
 
 
-def _renamed_references(spec: Any, naming: Naming) -> Any:  # noqa: ANN401 - JSON as written
-    if not isinstance(spec, dict):
-        return spec
+def _renamed_references(spec: Manifest, naming: Naming) -> Manifest:
     result: Manifest = {
         key: naming.shared(value) if key in _REFERENCES else value for key, value in spec.items()
     }

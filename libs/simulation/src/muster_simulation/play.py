@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from muster_domain.conditions import Outcome
-from muster_manifests import Document
 from muster_manifests.catalogue import ObjectCatalogue
 from muster_scheduling.policy import FairSharing, Policy
 from muster_simulation.house import Guest, Happening, House, Phase, What
@@ -180,7 +179,7 @@ def _compare(found: list[str], what: str, expected: object, seen: object) -> Non
 
 
 def _shown(value: object) -> str:
-    return str(dict(sorted(value.items()))) if isinstance(value, Mapping) else str(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return str(dict(sorted(value.items()))) if isinstance(value, Mapping) else str(value)  # pyright: ignore[reportUnknownArgumentType]
 
 
 class CoreStage:

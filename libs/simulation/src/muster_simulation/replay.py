@@ -1,6 +1,6 @@
 """Running a scenario or a trace for its figures rather than for what it expects."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from muster_domain.nodes import Node
@@ -27,12 +27,16 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """How a run went. `differences` are those from what the file expects."""
+    """How a run went. `differences` are those from what the file expects.
+
+    `amounts_milli` is what each workload asks of the resource that the summary counts.
+    """
 
     summary: Summary
     happenings: tuple[Happening, ...]
     differences: tuple[str, ...] = ()
     capacity_milli: int = 0
+    amounts_milli: Mapping[str, int]
 
 
 def replay_scenario(scenario: Scenario, *, seed: int, progress: Progress) -> Replayed:
@@ -100,4 +104,8 @@ def _summed(
         happenings=tuple(happenings),
         differences=differences,
         capacity_milli=nominal,
+        amounts_milli={
+            guest.workload.name: guest.workload.total_requests.get(resource, 0)
+            for guest in house.guests.values()
+        },
     )

@@ -7,7 +7,16 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    model_validator,
+)
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
@@ -45,7 +54,7 @@ class Quota(Written):
 
 
 def _quota(value: object) -> object:
-    return value if isinstance(value, dict) else {"nominal": value}
+    return {"nominal": value} if isinstance(value, str | int | float) else value
 
 
 Quotas = dict[str, Annotated[Quota, BeforeValidator(_quota)]]
@@ -131,11 +140,13 @@ class Expectation(Written):
     evictions_max: int | None = None
 
 
-def _submission(value: object) -> object:
-    return value if isinstance(value, dict) and "apiVersion" in value else Job.model_validate(value)
+def _form(value: Any) -> str:  # noqa: ANN401 - not validated yet
+    return "manifest" if "apiVersion" in value else "short"
 
 
-Submission = Annotated[Job | Manifest, BeforeValidator(_submission)]
+Submission = Annotated[
+    Annotated[Job, Tag("short")] | Annotated[Manifest, Tag("manifest")], Discriminator(_form)
+]
 
 
 class Round(Written):

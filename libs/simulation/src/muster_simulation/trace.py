@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from muster_domain.errors import InvalidValue
 from muster_domain.workload import LocalQueueRef, Owner, PodSet, Workload
 from muster_simulation.manifests import DURATION, Naming
-from muster_simulation.scenario import Line, Quota, Replay, Scenario
+from muster_simulation.scenario import Quota, Replay, Scenario
 
 COLUMNS = ("submit_s", "team", "gpus", "duration_s")
 _OWNER = Owner(api_version="batch/v1", kind="Job", name="trace")
