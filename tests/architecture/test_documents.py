@@ -31,11 +31,7 @@ def test_names_in_a_document_exist(document: str) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_in_a_document_lead_somewhere(document: str) -> None:
     folder = (source.ROOT / document).parent
-    broken = [
-        link
-        for link in LINK.findall(source.text(document))
-        if not (folder / link).exists()
-    ]
+    broken = [link for link in LINK.findall(source.text(document)) if not (folder / link).exists()]
     assert broken == []
 
 

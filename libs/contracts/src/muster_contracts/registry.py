@@ -192,6 +192,7 @@ def _public() -> Iterator[Channel]:
         address=_address(subjects.decision("{namespace}", "{workload}")),
         messages=(jobs.Decision,),
         stream=streams.DECISIONS,
+        summary="The last decision about a workload, from the gateway if refused at the door.",
     )
 
 
