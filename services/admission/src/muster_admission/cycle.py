@@ -52,6 +52,7 @@ def run_cycle(book: Book, turn: Turn, now_ms: int) -> None:
         _consider(book, turn, proposal, now_ms)
     turn.proposals.clear()
     _review_claims(book, turn, now_ms)
+    _ask_again(book, turn, now_ms)
     snapshot = book.view.snapshot(now_ms)
     decision = decide(snapshot, Budget(workloads=book.settings.decisions_max), victims_inline=False)
     book.view.apply(decision)
@@ -64,7 +65,8 @@ def run_cycle(book: Book, turn: Turn, now_ms: int) -> None:
 def no_victims(book: Book, turn: Turn, fact: events.VictimsNotFound) -> None:
     """Nobody who may be preempted would help: look again when the tree changes."""
     record = book.records.get(fact.workload_id)
-    if record is not None and isinstance(record.state, Pending) and fact.workload_id in turn.asked:
+    asked = turn.asked.pop(fact.workload_id, None)
+    if record is not None and isinstance(record.state, Pending) and asked is not None:
         book.view.park(fact.workload_id)
 
 
@@ -110,6 +112,16 @@ def _review_claims(book: Book, turn: Turn, now_ms: int) -> None:
             book.view.drop_claim(workload_id)
 
 
+def _ask_again(book: Book, turn: Turn, now_ms: int) -> None:
+    """Look again at those whose question nobody answered: question or answer was lost."""
+    for workload_id, (_, asked_ms) in list(turn.asked.items()):
+        if book.view.pending(workload_id) is None:
+            del turn.asked[workload_id]
+        elif now_ms - asked_ms >= ASK_AGAIN_AFTER_MS:
+            del turn.asked[workload_id]
+            book.view.retry(workload_id)
+
+
 def _make_true(book: Book, turn: Turn, decision: Decision, now_ms: int) -> None:
     for group in decision.groups:
         for effect in group.effects:
@@ -119,6 +131,7 @@ def _make_true(book: Book, turn: Turn, decision: Decision, now_ms: int) -> None:
                 case EvictWorkload():
                     _preempt(book, effect, now_ms)
                 case RequestPreemption():
+                    _introduce(book, turn, decision, effect.workload_id, now_ms)
                     _request_preemption(book, turn, effect, now_ms)
                 case FinishReplaced():
                     pass
@@ -162,6 +175,17 @@ def _preempt(book: Book, effect: EvictWorkload, now_ms: int) -> None:
         preemption_reason=effect.reason,
         preemptor=effect.preemptor_id,
     )
+
+
+def _introduce(book: Book, turn: Turn, decision: Decision, workload_id: str, now_ms: int) -> None:
+    """Say that a new workload waits before victims are asked for on its behalf.
+
+    Who answers reads in this order, and answers only for those it knows.
+    """
+    if workload_id in turn.arrived:
+        explanation = decision.explanations[workload_id]
+        book.explanations[workload_id] = explanation
+        _announce_waiting(book, turn, book.records[workload_id], explanation, now_ms)
 
 
 def _request_preemption(book: Book, turn: Turn, effect: RequestPreemption, now_ms: int) -> None:

@@ -2,7 +2,7 @@
 
 from muster_admission import intake
 from muster_admission.book import Book
-from muster_admission.cycle import CLAIM_MS, Turn, no_victims, run_cycle
+from muster_admission.cycle import ASK_AGAIN_AFTER_MS, CLAIM_MS, Turn, no_victims, run_cycle
 from muster_admission.metrics import AdmissionMetrics
 from muster_admission.settings import AdmissionSettings
 from muster_admission.stops import enforce_stops
@@ -89,6 +89,7 @@ class AdmissionMachine:
         if self.turn.exhausted:
             return 0
         ends = [since_ms + CLAIM_MS for since_ms in self.turn.claimed_ms.values()]
+        ends += [asked_ms + ASK_AGAIN_AFTER_MS for _, asked_ms in self.turn.asked.values()]
         deadline_ms = self.book.next_deadline_ms()
         return min(ends if deadline_ms is None else [*ends, deadline_ms], default=None)
 
