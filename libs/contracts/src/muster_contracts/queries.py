@@ -30,6 +30,7 @@ from muster_contracts.jobs import Seat
 from muster_domain.conditions import Explanation, Outcome
 from muster_domain.money import ChargingBasis, IdlePolicy
 from muster_domain.nodes import NodeCondition
+from muster_domain.states import Admission
 from muster_domain.workload import Workload
 
 PAGE_MAX = 1000
@@ -45,6 +46,7 @@ class Query(StrEnum):
     PLAN = "plan"
     VERIFY = "verify"
     NODES = "nodes"
+    SEATS = "seats"
     COST = "cost"
     PRICES = "prices"
     ALLOCATION = "allocation"
@@ -102,6 +104,22 @@ class PlanQuestion:
 
     workload: Workload
     cluster_queue: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeatsQuestion:
+    """Whether a workload that was granted this quota would find seats now."""
+
+    workload: Workload
+    admission: Admission
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seats:
+    """Nodes that a gang would sit on now, sorted, or why there are no seats for all of it."""
+
+    nodes: tuple[str, ...] = ()
+    explanation: Explanation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,13 +323,18 @@ class PlanVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The answer of `muster plan`; nothing was changed."""
+    """The answer of `muster plan`; nothing was changed.
+
+    `admission` is the quota that it would get, `nodes` where it would sit.
+    """
 
     verdict: PlanVerdict
     explanation: Explanation
     flavors: Mapping[str, str] = field(default_factory=dict[str, str])
     ahead_total: int = 0
     victims: tuple[Ahead, ...] = ()
+    admission: Admission | None = None
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -159,7 +159,12 @@ def _plan(book: Book, asked: Workload) -> Plan:
                 flavors: dict[str, str] = {}
                 for pod_set in effect.admission.pod_sets:
                     flavors.update(pod_set.flavors)
-                return Plan(verdict=PlanVerdict.ADMIT, explanation=why, flavors=flavors)
+                return Plan(
+                    verdict=PlanVerdict.ADMIT,
+                    explanation=why,
+                    flavors=flavors,
+                    admission=effect.admission,
+                )
     victims = tuple(
         ahead_row(book.records[effect.workload_id])
         for group in groups

@@ -7,6 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, cast
 
 from muster_contracts import codec, subjects
+from muster_contracts.allocations import (
+    AllocationQuestion,
+    AllocationSets,
+    Assets,
+    AssetsQuestion,
+    NodePrices,
+)
 from muster_contracts.partitions import PARTITIONS, PLACEMENT_SHARD
 from muster_contracts.queries import (
     CostQuestion,
@@ -17,9 +24,12 @@ from muster_contracts.queries import (
     NodesQuestion,
     Plan,
     PlanQuestion,
+    PlanVerdict,
     Query,
     QuotaPage,
     QuotaQuestion,
+    Seats,
+    SeatsQuestion,
     WorkloadDetail,
     WorkloadPage,
     WorkloadQuestion,
@@ -139,8 +149,18 @@ class Owners:
         return Gathered(value=page, silent=answers.silent)
 
     async def plan(self, question: PlanQuestion, partition: str) -> Plan:
-        """What would become of a workload. Raises what its owner raises."""
-        return await self._ask(Plan, Service.ADMISSION, Query.PLAN, partition, question)
+        """What would become of a workload: by its quota, then by the seats there are.
+
+        Raises what the owners raise.
+        """
+        plan = await self._ask(Plan, Service.ADMISSION, Query.PLAN, partition, question)
+        if plan.verdict is not PlanVerdict.ADMIT or plan.admission is None:
+            return plan
+        asked = SeatsQuestion(workload=question.workload, admission=plan.admission)
+        seats = await self._ask(Seats, Service.PLACEMENT, Query.SEATS, PLACEMENT_SHARD, asked)
+        if seats.explanation is None:
+            return replace(plan, nodes=seats.nodes)
+        return replace(plan, verdict=PlanVerdict.WAIT, explanation=seats.explanation)
 
     async def verify(self) -> Gathered[tuple[LedgerReport, ...]]:
         """Whether every partition's books agree. Raises `Transient`."""
@@ -169,13 +189,23 @@ class Owners:
 
     async def cost(self, question: CostQuestion) -> CostReport:
         """What a window cost. Raises what accounting raises."""
+        return await self._ask_accounting(CostReport, Query.COST, question)
+
+    async def allocation(self, question: AllocationQuestion) -> AllocationSets:
+        """Cost in OpenCost's words. Raises what accounting raises."""
+        return await self._ask_accounting(AllocationSets, Query.ALLOCATION, question)
+
+    async def assets(self, question: AssetsQuestion) -> Assets:
+        """Nodes and what they cost. Raises what accounting raises."""
+        return await self._ask_accounting(Assets, Query.ASSETS, question)
+
+    async def node_prices(self) -> NodePrices:
+        """The prices that are applied. Raises `Transient`."""
+        return await self._ask_accounting(NodePrices, Query.NODE_PRICES, None)
+
+    async def _ask_accounting(self, kind: type[T], query: Query, question: object | None) -> T:
         return await self._ask(
-            CostReport,
-            Service.ACCOUNTING,
-            Query.COST,
-            "any",
-            question,
-            timeout_s=COST_TIMEOUT_S,
+            kind, Service.ACCOUNTING, query, "any", question, timeout_s=COST_TIMEOUT_S
         )
 
     async def _scatter(

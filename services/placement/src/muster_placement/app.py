@@ -58,7 +58,7 @@ async def _work(chassis: Chassis, settings: PlacementSettings) -> None:
         metrics=chassis.metrics,
         tracing=chassis.tracing,
         prepare=prepare,
-        answers={Query.NODES: queries.nodes},
+        answers={Query.NODES: queries.nodes, Query.SEATS: queries.seats},
     )
     leases = Leases(
         chassis.bus.client,

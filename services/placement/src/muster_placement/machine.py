@@ -1,11 +1,14 @@
 """Placement's state machine: facts in, seats and commands out, one commit per cycle."""
 
+from dataclasses import replace
 from typing import assert_never
 
 from muster_contracts import codec, events, subjects
 from muster_contracts.subjects import Service
 from muster_domain.nodes import NodeCondition
 from muster_domain.queues import ResourceFlavor, Topology
+from muster_domain.states import Admission
+from muster_domain.workload import Workload
 from muster_ledger.store import Image
 from muster_placement import intake
 from muster_placement.floor import Floor, SeatRequest
@@ -14,7 +17,7 @@ from muster_placement.settings import PlacementSettings
 from muster_runtime.machine import Changes
 from muster_runtime.reader import Received
 from muster_scheduling.placement.gang import place
-from muster_scheduling.placement.outcome import Placed, Unplaceable
+from muster_scheduling.placement.outcome import Placed, PlacementOutcome, Unplaceable
 from muster_scheduling.placement.request import request_for
 
 _ADMITTED = codec.EVENT_NAMES[events.WorkloadAdmitted]
@@ -159,6 +162,11 @@ class PlacementMachine:
                 self.floor.set_condition(name, back, now_ms)
                 self.floor.capacity_grew()
 
+    def would_place(self, workload: Workload, admission: Admission) -> PlacementOutcome:
+        """Seats for the gang as things are now, or why not all of it finds them."""
+        asked = request_for(workload, admission, self.flavors, self.topologies, elastic=True)
+        return place(self.floor.table, replace(asked, policy=self._settings.placement_policy))
+
     def _knows_flavors(self, request: SeatRequest) -> bool:
         return all(
             flavor in self.flavors
@@ -168,10 +176,7 @@ class PlacementMachine:
 
     def _seat(self, request: SeatRequest, now_ms: int) -> None:
         floor = self.floor
-        asked = request_for(
-            request.workload, request.admission, self.flavors, self.topologies, elastic=True
-        )
-        outcome = place(floor.table, asked)
+        outcome = self.would_place(request.workload, request.admission)
         floor.answered(request.workload.id)
         match outcome:
             case Placed(gang=gang):

@@ -1,5 +1,6 @@
 """What placement answers about nodes."""
 
+from dataclasses import replace
 from typing import Any
 
 from muster_contracts import codec
@@ -9,11 +10,15 @@ from muster_contracts.queries import (
     NodePage,
     NodeRow,
     NodesQuestion,
+    Seats,
+    SeatsQuestion,
 )
+from muster_domain.conditions import PendingReason
 from muster_domain.errors import InvalidValue
 from muster_domain.nodes import NodeCondition
 from muster_placement.machine import PlacementMachine
 from muster_placement.record import NodeEntry
+from muster_scheduling.placement.outcome import Placed, Unplaceable
 
 GPU = "nvidia.com/gpu"
 
@@ -37,6 +42,18 @@ def nodes(machine: PlacementMachine, question: dict[str, Any]) -> bytes:
         total=len(names),
     )
     return codec.encode(page)
+
+
+def seats(machine: PlacementMachine, question: dict[str, Any]) -> bytes:
+    """Where a gang would sit now; nothing is held for it."""
+    asked = codec.decode_object(SeatsQuestion, question)
+    outcome = machine.would_place(asked.workload, asked.admission)
+    match outcome:
+        case Placed(gang=gang):
+            return codec.encode(Seats(nodes=gang.placement.nodes))
+        case Unplaceable(explanation=explanation):
+            why = replace(explanation, reason=PendingReason.TOPOLOGY_PLACEMENT_FAILED)
+            return codec.encode(Seats(explanation=why))
 
 
 def _row(machine: PlacementMachine, entry: NodeEntry) -> NodeRow:

@@ -46,6 +46,13 @@ def status_of(error: MusterError) -> tuple[int, str]:
     return 500, "internal"
 
 
+def headers_of(error: MusterError) -> dict[str, str]:
+    """What a client is told to do next."""
+    if isinstance(error, Unauthenticated):
+        return {"WWW-Authenticate": "Bearer"}
+    return {"Retry-After": str(RETRY_AFTER_S)} if isinstance(error, Transient) else {}
+
+
 def refusal_of(error: MusterError, kind: str) -> Refusal:
     """What is told about an error."""
     match error:
@@ -94,12 +101,7 @@ async def _on_muster_error(_request: Request, error: Exception) -> Response:
     if not isinstance(error, MusterError):
         raise error
     status, kind = status_of(error)
-    headers: dict[str, str] = {}
-    if isinstance(error, Unauthenticated):
-        headers["WWW-Authenticate"] = "Bearer"
-    if isinstance(error, Transient):
-        headers["Retry-After"] = str(RETRY_AFTER_S)
-    return _answer(status, refusal_of(error, kind), headers)
+    return _answer(status, refusal_of(error, kind), headers_of(error))
 
 
 async def _on_bad_parameters(_request: Request, error: Exception) -> Response:
