@@ -33,6 +33,8 @@ DEFECT_TRIES = 3
 """How often a message may break the machine before it is put aside."""
 
 BEAT_MAX_AGE_MS = 20_000
+ASK_STORE_EVERY_MS = 5_000
+"""How often a shard that has nothing to commit sees whether it could."""
 
 _log = structlog.get_logger()
 
@@ -158,6 +160,7 @@ class _Tenure(Generic[M]):
         self._reader = reader
         self._progress = owner.progress[shard]
         self._unchanged = 0
+        self._seen_store_ms = now_ms()
 
     async def run(self) -> None:
         """Cycle for ever."""
@@ -167,9 +170,15 @@ class _Tenure(Generic[M]):
             await self._ingest(batch)
             await self._owner.prepare(self._machine)
             await self._commit(self._machine.decide(now_ms()), batch)
+            await self._see_store()
             self._progress.pending = self._reader.pending
             self._progress.unpublished = self._relay.waiting
             self._progress.beat_ms = now_ms()
+
+    async def _see_store(self) -> None:
+        if now_ms() - self._seen_store_ms >= ASK_STORE_EVERY_MS:
+            await self._owner.store.ping()
+            self._seen_store_ms = now_ms()
 
     def _wait_s(self) -> float:
         wake_ms = self._machine.wake_at_ms()
@@ -225,6 +234,7 @@ class _Tenure(Generic[M]):
             case Committed(version=version):
                 progress.version = version
                 progress.watermark = watermark
+                self._seen_store_ms = now_ms()
             case FencedOff(epoch=epoch):
                 raise Fenced(f"{progress.shard} belongs to epoch {epoch} now")
             case StaleVersion(version=version):

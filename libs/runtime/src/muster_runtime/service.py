@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import structlog
@@ -81,7 +81,11 @@ def run(
         access_log=False,
         timeout_graceful_shutdown=STOP_TIMEOUT_S,
     )
-    uvicorn.Server(config).run()
+    server = uvicorn.Server(config)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # uvicorn raises what it was stopped by once more when it is done, for whoever came before
+        signal.signal(number, server.handle_exit)
+    server.run()
     sys.exit(1 if runner.failed else 0)
 
 
@@ -155,11 +159,18 @@ class _Runner:
             chassis.tracing.shutdown()
 
     async def _end_work(self) -> None:
-        """End the work while the bus is still there, so that leases can be given back."""
+        """End the work while the bus is still there, so that leases can be given back.
+
+        Work that does not end is left behind with the process, as after a crash.
+        """
         task, self._task = self._task, None
-        if task is not None:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(end(task), STOP_TIMEOUT_S)
+        if task is None:
+            return
+        try:
+            await asyncio.wait_for(end(task), STOP_TIMEOUT_S)
+        except TimeoutError:
+            _log.error("work does not end", after_s=STOP_TIMEOUT_S)
+            os._exit(1)
 
     async def _supervised(self, chassis: Chassis) -> None:
         _log.info("service starts")
