@@ -32,6 +32,7 @@ class Owner:
     priority: int = 0
     priority_class: str = ""
     labels: Labels = field(default_factory=dict[str, str])
+    annotations: Labels = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,7 +116,7 @@ def price_list(prices: PriceBook) -> PriceList:
             PriceRow(
                 flavor=price.flavor,
                 resource=price.resource,
-                hourly=_exact(price.hourly),
+                hourly=exact(price.hourly),
                 per=price.per,
                 currency=prices.currency,
                 written=price.written,
@@ -129,6 +129,7 @@ def price_list(prices: PriceBook) -> PriceList:
     )
 
 
-def _exact(amount: Fraction) -> str:
+def exact(amount: Fraction) -> str:
+    """An amount as text, exact or cut at 12 places."""
     text = format_decimal(amount, HOURLY_PLACES)
     return text.rstrip("0").rstrip(".") if "." in text else text

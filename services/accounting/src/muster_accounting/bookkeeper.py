@@ -5,18 +5,20 @@ view of what stands now.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
+from muster_accounting.allocation_answers import allocations, assets, window_of
 from muster_accounting.answers import cost_report
 from muster_accounting.declarations import Declarations
 from muster_accounting.facts import Fact, read_fact
 from muster_accounting.store import ObjectVersion, Progress, UsageStore
 from muster_accounting.view import View
 from muster_contracts import envelope
+from muster_contracts.allocations import AllocationQuestion, AssetsQuestion
 from muster_contracts.queries import CostQuestion, CostReport
 from muster_contracts.streams import EVENTS
 from muster_domain.errors import InvalidValue
@@ -24,12 +26,14 @@ from muster_rating.attempts import Attempt
 from muster_rating.capacity import with_node_flavors
 from muster_rating.prices import PriceBook
 from muster_rating.report import Books
-from muster_rating.windows import asked_window
+from muster_rating.windows import Window, asked_window
 from muster_runtime.bus import DeadLetter
 
 if TYPE_CHECKING:
     from muster_accounting.metrics import AccountingMetrics
     from muster_runtime.reader import Received
+
+T = TypeVar("T")
 
 _log = structlog.get_logger()
 
@@ -101,20 +105,40 @@ class Bookkeeper:
     async def report(self, question: CostQuestion, through_ms: int) -> CostReport:
         """The cost report, counted up to `through_ms`. Raises `InvalidValue`, `Transient`."""
         window = asked_window(question.start_ms, question.end_ms)
+        return await self._counted(
+            window, lambda books: cost_report(question, books, self.prices, through_ms)
+        )
+
+    async def allocations(
+        self, question: AllocationQuestion, through_ms: int, now_ms: int
+    ) -> bytes:
+        """Allocations, encoded. Raises `InvalidValue`, `Transient`."""
+        return await self._counted(
+            window_of(question, now_ms),
+            lambda books: allocations(question, books, self.prices, through_ms, now_ms),
+        )
+
+    async def assets(self, question: AssetsQuestion, through_ms: int, now_ms: int) -> bytes:
+        """Nodes and what they cost, encoded. Raises `InvalidValue`."""
+        spans = tuple(self.view.spans)
+        return await asyncio.to_thread(assets, question, spans, self.prices, through_ms, now_ms)
+
+    async def _counted(self, window: Window, compute: Callable[[Books], T]) -> T:
         with self.metrics.report_seconds.time():
             attempts = await self.store.attempts_in(window)
             spans = tuple(self.view.spans)
             catalogs = tuple(self.view.declarations.catalogs)
 
-            def compute() -> CostReport:
-                books = Books(
-                    attempts=tuple(with_node_flavors(attempts, spans)),
-                    capacity=spans,
-                    catalogs=catalogs,
+            def work() -> T:
+                return compute(
+                    Books(
+                        attempts=tuple(with_node_flavors(attempts, spans)),
+                        capacity=spans,
+                        catalogs=catalogs,
+                    )
                 )
-                return cost_report(question, books, self.prices, through_ms)
 
-            return await asyncio.to_thread(compute)
+            return await asyncio.to_thread(work)
 
 
 def read_facts(batch: "list[Received]") -> tuple[list[Fact], list[DeadLetter]]:

@@ -153,6 +153,7 @@ def _owner(workload: Workload, admission: Admission) -> Owner:
         priority=workload.priority,
         priority_class=workload.priority_class,
         labels=workload.labels,
+        annotations=dict(workload.annotations),
     )
 
 

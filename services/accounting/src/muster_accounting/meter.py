@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from muster_accounting.allocation_answers import node_prices
 from muster_accounting.answers import price_list
 from muster_accounting.bookkeeper import Bookkeeper, read_facts
 from muster_accounting.declarations import KINDS
@@ -20,6 +21,7 @@ from muster_accounting.facts import INPUTS
 from muster_accounting.metrics import AccountingMetrics
 from muster_accounting.store import SHARD, UsageStore
 from muster_contracts import codec, subjects
+from muster_contracts.allocations import AllocationQuestion, AssetsQuestion
 from muster_contracts.queries import CostQuestion, Query
 from muster_contracts.streams import EVENTS, OBJECTS
 from muster_contracts.subjects import Service
@@ -136,6 +138,9 @@ class Meter:
         answers: dict[Query, Callable[[dict[str, Any]], Awaitable[bytes]]] = {
             Query.COST: self._answer_cost,
             Query.PRICES: self._answer_prices,
+            Query.ALLOCATION: self._answer_allocation,
+            Query.ASSETS: self._answer_assets,
+            Query.NODE_PRICES: self._answer_node_prices,
         }
         for name, answer in answers.items():
             subject = subjects.query(Service.ACCOUNTING, name)
@@ -143,13 +148,34 @@ class Meter:
 
     async def _answer_cost(self, question: dict[str, Any]) -> bytes:
         asked = codec.decode(CostQuestion, json.dumps(question).encode())
-        keeper = self._keeper
-        if keeper is None:
-            raise Transient("this replica stands by")
-        now_ms = self.clock()
-        through_ms = min(now_ms, keeper.facts_until_ms) if self._behind else now_ms
+        keeper = self._owned()
         async with self._reporting:
-            return codec.encode(await keeper.report(asked, through_ms))
+            return codec.encode(await keeper.report(asked, self._through_ms(keeper)))
+
+    async def _answer_allocation(self, question: dict[str, Any]) -> bytes:
+        asked = codec.decode(AllocationQuestion, json.dumps(question).encode())
+        keeper = self._owned()
+        async with self._reporting:
+            return await keeper.allocations(asked, self._through_ms(keeper), self.clock())
+
+    async def _answer_assets(self, question: dict[str, Any]) -> bytes:
+        asked = codec.decode(AssetsQuestion, json.dumps(question).encode())
+        keeper = self._owned()
+        async with self._reporting:
+            return await keeper.assets(asked, self._through_ms(keeper), self.clock())
+
+    async def _answer_node_prices(self, _question: dict[str, Any]) -> bytes:
+        spans = self._owned().view.spans
+        return codec.encode(node_prices(spans, self.prices, self.clock()))
 
     async def _answer_prices(self, _question: dict[str, Any]) -> bytes:
         return codec.encode(price_list(self.prices))
+
+    def _owned(self) -> Bookkeeper:
+        if self._keeper is None:
+            raise Transient("this replica stands by")
+        return self._keeper
+
+    def _through_ms(self, keeper: Bookkeeper) -> int:
+        now_ms = self.clock()
+        return min(now_ms, keeper.facts_until_ms) if self._behind else now_ms

@@ -39,6 +39,7 @@ def _opening_columns(opening: Opening | None) -> dict[str, object]:
         "priority": owner.priority if owner else None,
         "priority_class": owner.priority_class if owner else None,
         "labels": json.dumps(dict(owner.labels), sort_keys=True) if owner else None,
+        "annotations": json.dumps(dict(owner.annotations), sort_keys=True) if owner else None,
         "charges": _charges_text(opening.charges) if opening else None,
     }
 
@@ -114,6 +115,7 @@ def _opening_of(row: Row) -> Opening:
         priority=row["priority"],
         priority_class=row["priority_class"],
         labels=json.loads(row["labels"]),
+        annotations=json.loads(row["annotations"]),
     )
     return Opening(
         at_ms=row["opened_ms"],

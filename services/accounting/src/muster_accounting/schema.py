@@ -5,7 +5,7 @@ Plain column types and statements only, so the same schema stands in SQLite and 
 
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, Table, Text
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 metadata = MetaData()
 
@@ -44,6 +44,7 @@ attempts = Table(
     Column("priority", BigInteger),
     Column("priority_class", Text),
     Column("labels", Text),
+    Column("annotations", Text),
     Column("charges", Text),
     Column("seated_ms", BigInteger),
     Column("seated_version", BigInteger),

@@ -1,0 +1,229 @@
+"""Raw allocations: what each attempt held on each node in one window, and what nobody held.
+
+An allocation is an attempt on a node: the pods that an attempt has on one node are alike, and are
+counted together under the workload's name.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from muster_domain.money import split
+from muster_domain.selectors import Labels
+from muster_rating.attempts import Owner, Pair, settled
+from muster_rating.capacity import CapacitySpan
+from muster_rating.holdings import Holding, holdings_by_pair
+from muster_rating.metering import balance, idle_by_node, seats_of
+from muster_rating.prices import PriceBook
+from muster_rating.report import Books
+from muster_rating.windows import Window
+
+CLUSTER = "muster"
+UNALLOCATED = "__unallocated__"
+IDLE = "__idle__"
+UNAVAILABLE = "__unavailable__"
+OVERALLOCATED = "__overallocated__"
+COMPONENTS = ("cpu", "gpu", "ram")
+"""What OpenCost counts. Every resource but CPU and memory that has devices is a GPU."""
+_COMPONENT_OF = {"cpu": "cpu", "memory": "ram"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Properties:
+    """Whose an allocation is and where; where members differ a merged one has an empty text."""
+
+    cluster: str = CLUSTER
+    node: str = ""
+    namespace: str = ""
+    controller_kind: str = ""
+    controller: str = ""
+    pod: str = ""
+    cluster_queue: str = ""
+    local_queue: str = ""
+    team: str = ""
+    user: str = ""
+    priority_class: str = ""
+    labels: Labels = field(default_factory=dict[str, str])
+    annotations: Labels = field(default_factory=dict[str, str])
+
+
+@dataclass(slots=True, kw_only=True)
+class Allocation:
+    """Time in milli-unit-milliseconds and exact micro-units of the currency, by component."""
+
+    properties: Properties
+    start_ms: int
+    end_ms: int
+    time: dict[str, int] = field(default_factory=dict[str, int])
+    cost: dict[str, Fraction] = field(default_factory=dict[str, Fraction])
+    idle_cost: dict[str, Fraction] = field(default_factory=dict[str, Fraction])
+    shared_cost: Fraction = Fraction(0)
+    special: str = ""
+    """`__idle__` and the like for what nobody held."""
+
+    @property
+    def total_cost(self) -> Fraction:
+        """Everything that it costs."""
+        return sum(self.cost.values(), self.shared_cost)
+
+    def add(self, other: "Allocation") -> None:
+        """Take another one in: the span covers both, only equal properties stay."""
+        self.properties = _common(self.properties, other.properties)
+        self.start_ms = min(self.start_ms, other.start_ms)
+        self.end_ms = max(self.end_ms, other.end_ms)
+        for into, part in ((self.cost, other.cost), (self.idle_cost, other.idle_cost)):
+            for component, amount in part.items():
+                into[component] = into.get(component, Fraction(0)) + amount
+        for component, quantity in other.time.items():
+            self.time[component] = self.time.get(component, 0) + quantity
+        self.shared_cost += other.shared_cost
+
+    def copy(self) -> "Allocation":
+        """One of its own."""
+        return replace(
+            self, time=dict(self.time), cost=dict(self.cost), idle_cost=dict(self.idle_cost)
+        )
+
+
+_FIELD_OF = {
+    "controllerkind": "controller_kind",
+    "controllername": "controller",
+    "queue": "cluster_queue",
+    "clusterqueue": "cluster_queue",
+    "localqueue": "local_queue",
+    "workload": "pod",
+    "priorityclass": "priority_class",
+}
+
+
+def field_of(properties: Properties, name: str) -> str:
+    """A property by OpenCost's name or Muster's."""
+    lowered = name.lower()
+    value: str = getattr(properties, _FIELD_OF.get(lowered, lowered))
+    return value
+
+
+def labels_of(properties: Properties, name: str) -> Mapping[str, str]:
+    """The labels or the annotations."""
+    return properties.labels if name == "label" else properties.annotations
+
+
+def component_of(resource: str) -> str:
+    """What of OpenCost's a resource counts as; empty for none."""
+    return _COMPONENT_OF.get(resource, "gpu" if "/" in resource else "")
+
+
+def raw_allocations(books: Books, prices: PriceBook, window: Window) -> list[Allocation]:
+    """What everybody held and what nobody held, sorted; their costs sum to the capacity's."""
+    held: dict[tuple[str, int, str], Allocation] = {}
+    nobodys: dict[tuple[str, str], Allocation] = {}
+    holdings = holdings_by_pair(settled(books.attempts))
+    spans: dict[Pair, list[CapacitySpan]] = {}
+    for span in books.capacity:
+        spans.setdefault((span.flavor, span.resource), []).append(span)
+    for pair in sorted({*holdings, *spans}):
+        if not component_of(pair[1]):
+            continue
+        of_pair = [h for h in holdings.get(pair, ()) if window.overlap_ms(h.reserved_ms, h.end_ms)]
+        capacity = [s for s in spans.get(pair, ()) if window.overlap_ms(s.start_ms, s.end_ms)]
+        for rated in prices.windows(*pair, window):
+            rate = Fraction(0) if rated.price is None else rated.price.micros_per_unit
+            _add_held(held, of_pair, pair, rated.window, rate)
+            left = _nobodys(pair, of_pair, capacity, rated.window)
+            for (special, node), quantity in left.items():
+                entry = nobodys.setdefault(
+                    (special, node),
+                    Allocation(
+                        properties=Properties(node=node),
+                        start_ms=window.start_ms,
+                        end_ms=window.end_ms,
+                        special=special,
+                    ),
+                )
+                _charge(entry, component_of(pair[1]), quantity, rate)
+    found = [held[key] for key in sorted(held)]
+    return found + [nobodys[key] for key in sorted(nobodys)]
+
+
+def _add_held(
+    into: dict[tuple[str, int, str], Allocation],
+    holdings: Iterable[Holding],
+    pair: Pair,
+    window: Window,
+    rate: Fraction,
+) -> None:
+    for holding in holdings:
+        if holding.seated_ms is None:
+            continue
+        part = window.clip(holding.seated_ms, holding.end_ms)
+        if not part.length_ms:
+            continue
+        for node, quantity in seats_of(holding, pair):
+            key = (*holding.attempt.key, node)
+            entry = into.get(key)
+            if entry is None:
+                properties = _properties(holding.owner, node)
+                entry = into[key] = Allocation(
+                    properties=properties, start_ms=part.start_ms, end_ms=part.end_ms
+                )
+            entry.start_ms = min(entry.start_ms, part.start_ms)
+            entry.end_ms = max(entry.end_ms, part.end_ms)
+            _charge(entry, component_of(pair[1]), quantity * part.length_ms, rate)
+
+
+def _charge(entry: Allocation, component: str, quantity: int, rate: Fraction) -> None:
+    entry.time[component] = entry.time.get(component, 0) + quantity
+    entry.cost[component] = entry.cost.get(component, Fraction(0)) + rate * quantity
+
+
+def _nobodys(
+    pair: Pair, holdings: list[Holding], spans: list[CapacitySpan], window: Window
+) -> dict[tuple[str, str], int]:
+    total = balance(pair, holdings, spans, window)
+    idle = total.idle + total.reserved
+    on_node = idle_by_node(pair, holdings, spans, window)
+    parts = split(idle, list(on_node.values()))
+    found = {(IDLE, node): part for node, part in zip(on_node, parts, strict=True) if part}
+    if not sum(on_node.values()) and idle:
+        found[IDLE, ""] = idle
+    if total.unavailable:
+        found[UNAVAILABLE, ""] = total.unavailable
+    if total.overallocated:
+        found[OVERALLOCATED, ""] = -total.overallocated
+    return found
+
+
+def _properties(owner: Owner, node: str) -> Properties:
+    return Properties(
+        node=node,
+        namespace=owner.namespace,
+        controller_kind=owner.kind.lower(),
+        controller=owner.workload,
+        pod=owner.workload,
+        cluster_queue=owner.cluster_queue,
+        local_queue=owner.local_queue,
+        team=owner.team,
+        user=owner.user,
+        priority_class=owner.priority_class,
+        labels=owner.labels,
+        annotations=owner.annotations,
+    )
+
+
+_TEXTS = (
+    "cluster", "node", "namespace", "controller_kind", "controller", "pod", "cluster_queue",
+    "local_queue", "team", "user", "priority_class",
+)  # fmt: skip
+
+
+def _common(left: Properties, right: Properties) -> Properties:
+    if left == right:
+        return left
+    different = {name: "" for name in _TEXTS if getattr(left, name) != getattr(right, name)}
+    labels = _equal(left.labels, right.labels)
+    annotations = _equal(left.annotations, right.annotations)
+    return replace(left, labels=labels, annotations=annotations, **different)
+
+
+def _equal(left: Labels, right: Labels) -> Labels:
+    return {name: value for name, value in left.items() if right.get(name) == value}

@@ -1,0 +1,283 @@
+"""Allocation sets: idle shared, what is shared shared, filtered, aggregated, accumulated.
+
+In OpenCost's order: each step's window is counted, shared and aggregated by itself, and only then
+are steps accumulated; so what a tenant pays of idle depends on the step, not on the filter.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from muster_domain.errors import InvalidValue
+from muster_domain.money import MICROS
+from muster_rating.opencost.allocations import (
+    COMPONENTS,
+    IDLE,
+    UNALLOCATED,
+    Allocation,
+    Properties,
+    field_of,
+    labels_of,
+    raw_allocations,
+)
+from muster_rating.opencost.filters import Keep, sanitised
+from muster_rating.prices import HOUR_MS, PriceBook
+from muster_rating.report import Books
+from muster_rating.windows import Window
+
+HOURS_PER_MONTH = 730
+"""OpenCost's month, by which it takes `shareCost` apart."""
+
+
+class Split(StrEnum):
+    """How shared cost is handed out."""
+
+    WEIGHTED = "weighted"
+    EVEN = "even"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """How sets are made. `share` matches what all others pay for, `share_cost` is per month."""
+
+    key: Callable[[Properties], tuple[str, ...]]
+    keep: Keep
+    include_idle: bool = False
+    share_idle: bool = False
+    idle_by_node: bool = False
+    share: Keep | None = None
+    share_cost: Fraction = Fraction(0)
+    share_split: Split = Split.WEIGHTED
+
+
+Key = tuple[str, ...]
+Sets = dict[Key, Allocation]
+
+_NAMES = {
+    name.lower(): name
+    for name in (
+        "cluster", "node", "namespace", "controllerKind", "pod", "team", "user", "queue",
+        "clusterQueue", "localQueue", "workload", "priorityClass",
+    )
+}  # fmt: skip
+_KINDS = ("deployment", "daemonset", "statefulset", "job")
+_ALIASES = ("department", "environment", "owner", "product")
+_EMPTY_STAYS = ("cluster", "node", "namespace", "pod")
+_WHOLE = ("cluster", "node", "namespace", "pod")
+
+
+def read_aggregate(text: str) -> Callable[[Properties], Key]:
+    """How to key an allocation by OpenCost's `aggregate`. Raises `InvalidValue`."""
+    if not text:
+        return lambda found: (*(field_of(found, name) for name in _WHOLE), "")
+    if text == "all":
+        return lambda _found: ("all",)
+    parts = [_part(name.strip()) for name in text.split(",")]
+    return lambda found: tuple(part(found) for part in parts)
+
+
+def _part(name: str) -> Callable[[Properties], str]:
+    kind, colon, key = name.partition(":")
+    lowered = name.lower()
+    if colon and key and kind.lower() in ("label", "annotation"):
+        return _labelled(kind.lower(), key)
+    if lowered in _NAMES:
+        empty = "" if lowered in _EMPTY_STAYS else UNALLOCATED
+        return lambda found: field_of(found, lowered) or empty
+    if lowered == "controller":
+        return lambda found: (
+            f"{found.controller_kind}:{found.controller}" if found.controller else UNALLOCATED
+        )
+    if lowered in _KINDS:
+        return lambda found: (
+            (found.controller if found.controller_kind == lowered else "") or UNALLOCATED
+        )
+    if lowered in _ALIASES:
+        label, annotation = _labelled("label", lowered), _labelled("annotation", lowered)
+
+        def alias(found: Properties) -> str:
+            value = label(found)
+            return annotation(found) if value == UNALLOCATED else value
+
+        return alias
+    known = [*_NAMES.values(), "controller", *_KINDS, *_ALIASES]
+    raise InvalidValue(
+        f"costs cannot be aggregated by {name!r}",
+        field="aggregate",
+        fix=f"use {', '.join(known)}, label:<key> or annotation:<key>",
+    )
+
+
+def _labelled(kind: str, key: str) -> Callable[[Properties], str]:
+    wanted = sanitised(key)
+
+    def value(found: Properties) -> str:
+        labels = labels_of(found, kind)
+        if key in labels:
+            return labels[key] or UNALLOCATED
+        named = {sanitised(name): labels[name] for name in sorted(labels, reverse=True)}
+        return named.get(wanted, "") or UNALLOCATED
+
+    return value
+
+
+def read_share(namespaces: str, labels: str) -> Keep | None:
+    """What `shareNamespaces` and `shareLabels` match; None for nothing. Raises `InvalidValue`."""
+    names = frozenset(name for name in namespaces.split(",") if name)
+    pairs: list[tuple[Callable[[Properties], str], str]] = []
+    for text in filter(None, labels.split(",")):
+        key, colon, value = text.partition(":")
+        if not colon:
+            raise InvalidValue(
+                f"{text!r} is no label with a value", field="shareLabels", fix="write app:proxy"
+            )
+        pairs.append((_labelled("label", key), value))
+    if not names and not pairs:
+        return None
+    return lambda found: found.namespace in names or any(of(found) == value for of, value in pairs)
+
+
+def allocation_sets(
+    books: Books, prices: PriceBook, windows: Sequence[Window], terms: Terms
+) -> list[Sets]:
+    """One set for each window."""
+    return [allocation_set(raw_allocations(books, prices, w), w, terms) for w in windows]
+
+
+def accumulated(sets: Sequence[Sets]) -> Sets:
+    """All sets as one."""
+    found: Sets = {}
+    for one in sets:
+        for key, allocation in one.items():
+            _merge(found, key, allocation)
+    return found
+
+
+def allocation_set(raw: Sequence[Allocation], window: Window, terms: Terms) -> Sets:
+    """One window's set by key; rows of nobody's come under their own names."""
+    held = [a.copy() for a in raw if not a.special]
+    nobodys = [a.copy() for a in raw if a.special]
+    idle = [a for a in nobodys if a.special == IDLE]
+    others = [a for a in nobodys if a.special != IDLE]
+    if not terms.share_idle:
+        idle = _idle_of_kept(idle, held, terms)
+    else:
+        idle = _share_idle(idle, held, terms)
+    paying = _share_costs(held, window, terms)
+    kept = [a for a in paying if terms.keep(a.properties)]
+    found: Sets = {}
+    for allocation in kept:
+        _merge(found, terms.key(allocation.properties), allocation)
+    if terms.include_idle or terms.share_idle:
+        for allocation in idle:
+            split_up = terms.idle_by_node and not terms.share_idle
+            node = allocation.properties.node
+            name = (allocation.properties.cluster, node, IDLE) if split_up else (IDLE,)
+            _merge(found, name, allocation)
+        if len(kept) == len(paying):
+            for allocation in others:
+                _merge(found, (allocation.special,), allocation)
+    return found
+
+
+def _merge(into: Sets, key: Key, allocation: Allocation) -> None:
+    there = into.get(key)
+    if there is None:
+        into[key] = allocation.copy()
+    else:
+        there.add(allocation)
+
+
+def _pool(allocation: Allocation, terms: Terms) -> str:
+    return allocation.properties.node if terms.idle_by_node else ""
+
+
+def _pool_costs(held: Sequence[Allocation], terms: Terms) -> Mapping[tuple[str, str], Fraction]:
+    total: dict[tuple[str, str], Fraction] = {}
+    for allocation in held:
+        for component, amount in allocation.cost.items():
+            pool = (_pool(allocation, terms), component)
+            total[pool] = total.get(pool, Fraction(0)) + amount
+    return total
+
+
+def _share_idle(
+    idle: Sequence[Allocation], held: Sequence[Allocation], terms: Terms
+) -> list[Allocation]:
+    """Hand idle cost out by component; returns what nobody in its pool can pay."""
+    total = _pool_costs(held, terms)
+    pot: dict[tuple[str, str], Fraction] = {}
+    left: list[Allocation] = []
+    for allocation in idle:
+        alone = allocation.copy()
+        for component in COMPONENTS:
+            pool = (_pool(allocation, terms), component)
+            if total.get(pool):
+                pot[pool] = pot.get(pool, Fraction(0)) + alone.cost.pop(component, Fraction(0))
+                alone.time.pop(component, None)
+        if alone.time:
+            left.append(alone)
+    for allocation in held:
+        for component, amount in list(allocation.cost.items()):
+            pool = (_pool(allocation, terms), component)
+            if amount and pool in pot:
+                part = pot[pool] * amount / total[pool]
+                allocation.cost[component] = amount + part
+                allocation.idle_cost[component] = part
+    return left
+
+
+def _idle_of_kept(
+    idle: Sequence[Allocation], held: Sequence[Allocation], terms: Terms
+) -> list[Allocation]:
+    """Of each pool's idle the part that would have gone to what the filter lets through."""
+    kept = [a for a in held if terms.keep(a.properties)]
+    if len(kept) == len(held):
+        return list(idle)
+    total, mine = _pool_costs(held, terms), _pool_costs(kept, terms)
+    found: list[Allocation] = []
+    for allocation in idle:
+        part = allocation.copy()
+        for component in list(part.cost):
+            pool = (_pool(allocation, terms), component)
+            share = mine.get(pool, Fraction(0)) / total[pool] if total.get(pool) else Fraction(0)
+            part.cost[component] *= share
+            part.time[component] = int(part.time[component] * share)
+        found.append(part)
+    return found
+
+
+def _share_costs(held: Sequence[Allocation], window: Window, terms: Terms) -> list[Allocation]:
+    """Take out what all pay for, and hand its cost to the rest."""
+    share = terms.share
+    shared = [a for a in held if share is not None and share(a.properties)]
+    paying = [a for a in held if share is None or not share(a.properties)]
+    pot = sum((a.total_cost for a in shared), Fraction(0))
+    hours = Fraction(window.length_ms, HOUR_MS)
+    pot += terms.share_cost * MICROS * hours / HOURS_PER_MONTH
+    if not pot:
+        return paying
+    weights = _weights(paying, terms)
+    for allocation, weight in zip(paying, weights, strict=True):
+        allocation.shared_cost = pot * weight
+    return paying
+
+
+def _weights(paying: Sequence[Allocation], terms: Terms) -> list[Fraction]:
+    total = sum((a.total_cost for a in paying), Fraction(0))
+    by_key: dict[Key, Fraction] = {}
+    for allocation in paying:
+        key = terms.key(allocation.properties)
+        by_key[key] = by_key.get(key, Fraction(0)) + allocation.total_cost
+    if terms.share_split is Split.WEIGHTED or not total:
+        return [a.total_cost / total if total else Fraction(1, len(paying)) for a in paying]
+    count = Counter(terms.key(a.properties) for a in paying)
+    found: list[Fraction] = []
+    for allocation in paying:
+        key = terms.key(allocation.properties)
+        of_key = by_key[key]
+        inside = allocation.total_cost / of_key if of_key else Fraction(1, count[key])
+        found.append(inside / len(by_key))
+    return found

@@ -1,0 +1,137 @@
+"""Windows and steps as OpenCost writes them."""
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from muster_domain.errors import InvalidValue
+from muster_rating.windows import Window
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+SETS_MAX = 2000
+"""How many sets a window may be cut into."""
+_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_ALIGNED_TO = {"m": "m", "h": "h", "d": "d", "w": "d"}
+_LAST = re.compile(r"(\d{1,5})([mhdw])(?: offset (\d{1,5})([mhdw]))?")
+_UNIX = re.compile(r"(\d{9,11})[,-](\d{9,11})")
+_STEP = re.compile(r"(?:\d{1,6}[smhdw])+")
+_PART = re.compile(r"(\d+)([smhdw])")
+_FORMS = (
+    "write today, yesterday, week, lastweek, month, lastmonth, 7d, '7d offset 1d', "
+    "two RFC 3339 times or two unix times with a comma between"
+)
+
+
+def read_window(text: str, now_ms: int, zone: str = "UTC") -> Window:
+    """The window that a text means, its words and days being those of a named zone.
+
+    A duration ends at the next whole unit in UTC, as OpenCost has it: `7d` is today and six days
+    before. A week begins on Monday. Raises `InvalidValue`.
+    """
+    word = _WORDS.get(text)
+    found = word(_local(now_ms, zone)) if word else None
+    if word is None:
+        _local(now_ms, zone)
+        found = _last(text, now_ms) or _between(text)
+    if found is None:
+        raise InvalidValue(f"{text!r} is no window", field="window", fix=_FORMS)
+    if found.end_ms <= found.start_ms:
+        raise InvalidValue(f"the window {text!r} is empty", field="window", fix=_FORMS)
+    return found
+
+
+def read_step(text: str, window: Window) -> list[Window]:
+    """The window cut forward into steps, the last one clipped; whole for an empty text.
+
+    Raises `InvalidValue`.
+    """
+    if not text:
+        return [window]
+    if not _STEP.fullmatch(text):
+        raise InvalidValue(f"{text!r} is no step", field="step", fix="write 1h, 1d or 1h30m")
+    step_ms = sum(int(count) * _UNITS_MS[unit] for count, unit in _PART.findall(text))
+    if step_ms == 0 or window.length_ms > step_ms * SETS_MAX:
+        raise InvalidValue(
+            f"the step {text!r} cuts the window into more than {SETS_MAX} parts",
+            field="step",
+            fix="make it longer",
+        )
+    starts = range(window.start_ms, window.end_ms, step_ms)
+    return [Window(start, min(start + step_ms, window.end_ms)) for start in starts]
+
+
+def check_resolution(text: str) -> None:
+    """Accept a resolution, which changes nothing: events say when things were. `InvalidValue`."""
+    if text and not _STEP.fullmatch(text):
+        raise InvalidValue(f"{text!r} is no resolution", field="resolution", fix="write 1m or 5m")
+
+
+def _local(now_ms: int, zone: str) -> datetime:
+    try:
+        there = ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise InvalidValue(
+            f"{zone!r} is no time zone", field="tz", fix="write one such as Europe/Madrid"
+        ) from error
+    return (_EPOCH + timedelta(milliseconds=now_ms)).astimezone(there)
+
+
+def _ms(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def _midnight(moment: datetime, days: int = 0) -> datetime:
+    day = moment.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
+    return day + timedelta(days=days)
+
+
+def _first(moment: datetime) -> datetime:
+    return _midnight(moment).replace(day=1)
+
+
+def _monday(moment: datetime) -> datetime:
+    return _midnight(moment, -moment.weekday())
+
+
+def _span(start: datetime, end: datetime) -> Window:
+    return Window(_ms(start), _ms(end))
+
+
+_WORDS: Mapping[str, Callable[[datetime], Window]] = {
+    "today": lambda now: _span(_midnight(now), _midnight(now, 1)),
+    "yesterday": lambda now: _span(_midnight(now, -1), _midnight(now)),
+    "week": lambda now: _span(_monday(now), now),
+    "lastweek": lambda now: _span(_midnight(_monday(now), -7), _monday(now)),
+    "month": lambda now: _span(_first(now), now),
+    "lastmonth": lambda now: _span(_first(_midnight(_first(now), -1)), _first(now)),
+}
+
+
+def _last(text: str, now_ms: int) -> Window | None:
+    found = _LAST.fullmatch(text)
+    if found is None:
+        return None
+    length_ms = int(found[1]) * _UNITS_MS[found[2]]
+    if found[3]:
+        end_ms = now_ms - int(found[3]) * _UNITS_MS[found[4]]
+    else:
+        unit_ms = _UNITS_MS[_ALIGNED_TO[found[2]]]
+        end_ms = now_ms // unit_ms * unit_ms + unit_ms
+    return Window(end_ms - length_ms, end_ms)
+
+
+def _between(text: str) -> Window | None:
+    unix = _UNIX.fullmatch(text)
+    if unix is not None:
+        return Window(int(unix[1]) * 1000, int(unix[2]) * 1000)
+    start, comma, end = text.partition(",")
+    if not comma:
+        return None
+    try:
+        moments = [datetime.fromisoformat(start), datetime.fromisoformat(end)]
+    except ValueError:
+        return None
+    if any(moment.tzinfo is None for moment in moments):
+        return None
+    return _span(*moments)

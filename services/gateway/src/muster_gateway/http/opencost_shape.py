@@ -1,0 +1,198 @@
+"""OpenCost's response shapes, field for field, from accounting's exact rows.
+
+Numbers are rounded to five places for display. What no probe measured is null and never a guess;
+what Muster does not charge (network, volumes, load balancers) is zero.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from typing import Any
+
+from muster_contracts.allocations import (
+    AllocationRow,
+    AllocationSet,
+    AssetRow,
+    Assets,
+    NodePrice,
+    NodePrices,
+)
+
+PLACES = 5
+_MICROS = 1_000_000
+_MILLI_MS_PER_HOUR = 3_600_000 * 1000
+_MS_PER_MINUTE = 60_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FREE = (
+    "networkTransferBytes", "networkReceiveBytes", "networkCost", "networkCrossZoneCost",
+    "networkCrossRegionCost", "networkInternetCost", "networkCostAdjustment", "loadBalancerCost",
+    "loadBalancerCostAdjustment", "pvBytes", "pvByteHours", "pvCost", "pvCostAdjustment",
+)  # fmt: skip
+
+Json = dict[str, Any]
+
+
+def allocation_map(one: AllocationSet) -> Json:
+    """A set as OpenCost has it: name to allocation."""
+    return {row.name: allocation(row, one) for row in one.rows}
+
+
+def summary_map(one: AllocationSet) -> Json:
+    """A set in the short form."""
+    return {"allocations": {row.name: summary(row) for row in one.rows}, "window": _window(one)}
+
+
+def allocation(row: AllocationRow, one: AllocationSet) -> Json:
+    """One allocation in full."""
+    minutes = Fraction(row.end_ms - row.start_ms, _MS_PER_MINUTE)
+    return {
+        "name": row.name,
+        "key": list(row.key),
+        "properties": _properties(row),
+        "window": _window(one),
+        "start": _time(row.start_ms),
+        "end": _time(row.end_ms),
+        "minutes": _shown(minutes),
+        **_component(row, minutes, "cpu", "cpuCores", "cpuCore", "cpu"),
+        **_component(row, minutes, "gpu", "gpuCount", "gpu", "gpu"),
+        **dict.fromkeys(_FREE, 0),
+        "pvs": None,
+        **_component(row, minutes, "ram", "ramBytes", "ramByte", "ram"),
+        "externalCost": 0,
+        "sharedCost": _money(row.shared_cost_micros),
+        "totalCost": _money(row.total_cost_micros),
+        "totalEfficiency": None,
+        "lbAllocations": None,
+    }
+
+
+def summary(row: AllocationRow) -> Json:
+    """One allocation in short."""
+    hours = Fraction(row.end_ms - row.start_ms, _MS_PER_MINUTE * 60)
+    found: Json = {"name": row.name, "start": _time(row.start_ms), "end": _time(row.end_ms)}
+    for component, average in (("cpu", "cpuCore"), ("gpu", "gpu"), ("ram", "ramByte")):
+        requested = _hours(row.time, component) / hours if hours else Fraction(0)
+        found |= {
+            f"{average}RequestAverage": _shown(requested),
+            f"{average}UsageAverage": None,
+            f"{component}Cost": _money(row.cost_micros.get(component, 0)),
+            f"{component}CostIdle": _money(row.idle_cost_micros.get(component, 0)),
+        }
+    return found | {
+        "networkCost": 0,
+        "loadBalancerCost": 0,
+        "pvCost": 0,
+        "sharedCost": _money(row.shared_cost_micros),
+        "externalCost": 0,
+        "totalEfficiency": None,
+        "totalCost": _money(row.total_cost_micros),
+    }
+
+
+def asset(row: AssetRow, found: Assets) -> Json:
+    """One node as an asset."""
+    hours = Fraction(row.end_ms - row.start_ms, _MS_PER_MINUTE * 60)
+
+    def average(component: str) -> float:
+        return _shown(_hours(row.time, component) / hours if hours else Fraction(0))
+
+    return {
+        "type": "Node",
+        "properties": {
+            "category": "Compute",
+            "provider": "muster",
+            "service": "Muster",
+            "cluster": "muster",
+            "name": row.node,
+            "providerID": row.node,
+        },
+        "labels": {},
+        "window": {"start": _time(found.start_ms), "end": _time(found.end_ms)},
+        "start": _time(row.start_ms),
+        "end": _time(row.end_ms),
+        "minutes": _shown(hours * 60),
+        "nodeType": "",
+        "cpuCores": average("cpu"),
+        "ramBytes": average("ram"),
+        "cpuCoreHours": _shown(_hours(row.time, "cpu")),
+        "ramByteHours": _shown(_hours(row.time, "ram")),
+        "GPUHours": _shown(_hours(row.time, "gpu")),
+        "cpuBreakdown": None,
+        "ramBreakdown": None,
+        "preemptible": 0,
+        "discount": 0,
+        "cpuCost": _money(row.cost_micros.get("cpu", 0)),
+        "gpuCost": _money(row.cost_micros.get("gpu", 0)),
+        "gpuCount": average("gpu"),
+        "ramCost": _money(row.cost_micros.get("ram", 0)),
+        "adjustment": 0,
+        "totalCost": _money(row.total_cost_micros),
+    }
+
+
+def pricing_map(found: NodePrices) -> Json:
+    """The price that is applied, by node and resource."""
+    return {f"{row.node},{row.resource}": _pricing(row, found.currency) for row in found.rows}
+
+
+def _pricing(row: NodePrice, currency: str) -> Json:
+    started = row.effective_from_ms
+    return {
+        "node": row.node,
+        "flavor": row.flavor,
+        "resource": row.resource,
+        "currency": currency,
+        "unit": f"{currency} per {row.per} and hour" if row.hourly is not None else "",
+        "price": row.hourly,
+        "source": row.written,
+        "effectiveFrom": None if started is None else _time(started),
+    }
+
+
+def _component(
+    row: AllocationRow, minutes: Fraction, component: str, amount: str, average: str, money: str
+) -> Json:
+    hours = _hours(row.time, component)
+    held = hours * 60 / minutes if minutes else Fraction(0)
+    return {
+        amount: _shown(held),
+        f"{average}RequestAverage": _shown(held),
+        f"{average}UsageAverage": None,
+        f"{average}Hours": _shown(hours),
+        f"{money}Cost": _money(row.cost_micros.get(component, 0)),
+        f"{money}CostAdjustment": 0,
+        f"{money}CostIdle": _money(row.idle_cost_micros.get(component, 0)),
+        f"{money}Efficiency": None,
+    }
+
+
+def _properties(row: AllocationRow) -> Json:
+    found: Json = dict(row.properties)
+    if row.labels:
+        found["labels"] = dict(row.labels)
+    if row.annotations:
+        found["annotations"] = dict(row.annotations)
+    return found
+
+
+def _window(one: AllocationSet) -> Json:
+    return {"start": _time(one.start_ms), "end": _time(one.end_ms)}
+
+
+def _hours(time: Mapping[str, int], component: str) -> Fraction:
+    return Fraction(time.get(component, 0), _MILLI_MS_PER_HOUR)
+
+
+def _money(micros: int) -> float:
+    return _shown(Fraction(micros, _MICROS))
+
+
+def _shown(value: Fraction) -> float:
+    rounded = round(value, PLACES)
+    return int(rounded) if rounded.denominator == 1 else float(rounded)
+
+
+def _time(at_ms: int) -> str:
+    moment = _EPOCH + timedelta(milliseconds=at_ms)
+    timespec = "milliseconds" if at_ms % 1000 else "seconds"
+    return moment.isoformat(timespec=timespec).replace("+00:00", "Z")

@@ -1,0 +1,241 @@
+"""The commands of docs/cost-api.md, run against the gateway and accounting over a real bus."""
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from pydantic import SecretStr
+
+from muster_accounting.meter import Meter
+from muster_accounting.metrics import AccountingMetrics
+from muster_accounting.store import SHARD, UsageStore
+from muster_contracts.subjects import Service
+from muster_gateway.access import token_digest
+from muster_gateway.composition import compose
+from muster_gateway.http.app import build_api
+from muster_gateway.settings import GatewaySettings
+from muster_rating.prices import HOUR_MS
+from muster_runtime.bus import Bus
+from muster_runtime.leases import Leases
+from muster_runtime.publisher import Outgoing
+from muster_runtime.reader import Received
+from muster_runtime.service import Chassis
+from muster_runtime.telemetry import Metrics, Tracing
+from muster_testing.connection import connected_bus, until
+from muster_testing.servers import KillableServer
+
+from .month import Month
+from .test_cost_article import JUNE_MS, LABELS, article, declared, prices
+
+pytestmark = pytest.mark.servers
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "cost-api.md"
+NOW_MS = JUNE_MS + 730 * HOUR_MS
+"""The first of July, ten in the morning."""
+JUNE = "2026-06-01T00:00:00Z,2026-07-01T00:00:00Z"
+TOKENS = {
+    "finance": {"name": "fina", "role": "viewer", "namespaces": "*"},
+    "tenant": {"name": "marta", "role": "user", "namespaces": ["ns-ia"]},
+}
+
+
+@dataclass(slots=True)
+class House:
+    """Where the gateway listens."""
+
+    url: str
+
+    async def get(
+        self, path: str, caller: str = "finance", **parameters: str
+    ) -> tuple[int, dict[str, Any]]:
+        headers = {"Authorization": f"Bearer {caller}"}
+        async with httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30) as client:
+            response = await client.get(path, params=parameters)
+        return response.status_code, response.json()
+
+    async def run(self, command: str) -> str:
+        """What a command of the document prints."""
+        process = await asyncio.create_subprocess_exec(
+            "bash",
+            "-c",
+            command,
+            env={**os.environ, "MUSTER": self.url, "MUSTER_TOKEN": "finance"},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        said, complaint = await process.communicate()
+        assert process.returncode == 0, complaint.decode()
+        return said.decode()
+
+
+def outgoing(received: Received) -> Outgoing:
+    return Outgoing(subject=received.subject, body=received.body, headers=received.headers)
+
+
+@asynccontextmanager
+async def metering(bus: Bus, folder: Path) -> AsyncIterator[Meter]:
+    month = Month(JUNE_MS, declared())
+    month.node("n1", 4, LABELS)
+    article(month)
+    month.run(730)
+    await bus.publish([outgoing(received) for received in month.objects])
+    await bus.publish([outgoing(received) for received in month.log.messages])
+    store = UsageStore(f"sqlite+aiosqlite:///{folder / 'usage.db'}")
+    await store.prepare()
+    metrics = Metrics()
+    meter = Meter(
+        bus=bus,
+        store=store,
+        prices=prices(),
+        metrics=AccountingMetrics(metrics.registry),
+        chassis_metrics=metrics,
+        clock=lambda: NOW_MS,
+        lag_max=1000,
+    )
+    leases = Leases(bus.client, service=Service.ACCOUNTING, instance="one", shards=(SHARD,))
+    task = asyncio.create_task(leases.run(meter.own))
+    try:
+        yield meter
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await store.close()
+
+
+@asynccontextmanager
+async def gateway_on(bus: Bus, nats_url: str) -> AsyncIterator[House]:
+    tokens = {token_digest(token): entry for token, entry in TOKENS.items()}
+    settings = GatewaySettings(nats_url=nats_url, tokens=SecretStr(json.dumps(tokens)))
+    chassis = Chassis(
+        settings=settings,
+        service=Service.GATEWAY,
+        bus=bus,
+        metrics=Metrics(),
+        tracing=Tracing(settings, Service.GATEWAY),
+    )
+    gateway = compose(chassis, settings)
+    config = uvicorn.Config(build_api(gateway), port=0, log_config=None, lifespan="off")
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve())
+    try:
+        await until(lambda: server.started)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield House(f"http://127.0.0.1:{port}")
+    finally:
+        server.should_exit = True
+        await serving
+        chassis.tracing.shutdown()
+
+
+@asynccontextmanager
+async def open_house(nats_url: str, folder: Path) -> AsyncIterator[House]:
+    async with (
+        connected_bus(nats_url, Service.ACCOUNTING, fresh=True) as bus,
+        connected_bus(nats_url, Service.GATEWAY) as other,
+        metering(bus, folder),
+        gateway_on(other, nats_url) as house,
+    ):
+        async with asyncio.timeout(30):
+            while True:
+                status, body = await house.get("/allocation", window=JUNE, aggregate="team")
+                if status == 200 and len(body["data"][0]) == 3 and "provisional" not in body:
+                    break
+        yield house
+
+
+@pytest.fixture
+async def house(nats: KillableServer, tmp_path: Path) -> AsyncIterator[House]:
+    async with open_house(nats.url, tmp_path) as house:
+        yield house
+
+
+def transcript(text: str) -> list[tuple[str, str]]:
+    """The commands of a document, each with what it prints."""
+    found: list[tuple[str, str]] = []
+    for block in text.split("```console\n")[1:]:
+        command, _, said = block.partition("```")[0].removeprefix("$ ").partition("\n")
+        found.append((command, said))
+    return found
+
+
+async def test_the_document_says_what_the_commands_print(house: House) -> None:
+    for tool in ("bash", "curl", "jq"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    commands = transcript(DOCUMENT.read_text(encoding="utf-8"))
+
+    assert len(commands) >= 10
+    for command, said in commands:
+        assert await house.run(command) == said, command
+
+
+REFUSED: tuple[tuple[str, dict[str, str], str], ...] = (
+    ("/allocation", {}, "window"),
+    ("/allocation", {"window": "soon"}, "window"),
+    ("/allocation", {"window": "7d", "tz": "Mars/Base"}, "tz"),
+    ("/allocation", {"window": "7d", "aggregate": "namespce"}, "aggregate"),
+    ("/allocation", {"window": "7d", "includeIdle": "yes"}, "includeIdle"),
+    ("/allocation", {"window": "7d", "shareIdle": "maybe"}, "shareIdle"),
+    ("/allocation", {"window": "7d", "accumulate": "hour"}, "accumulate"),
+    ("/allocation", {"window": "7d", "step": "0d"}, "step"),
+    ("/allocation", {"window": "7d", "resolution": "fine"}, "resolution"),
+    ("/allocation", {"window": "7d", "filter": 'namespace="a"'}, "filter"),
+    ("/allocation", {"window": "7d", "shareCost": "-1"}, "shareCost"),
+    ("/allocation", {"window": "7d", "shareSplit": "fair"}, "shareSplit"),
+    ("/allocation", {"window": "7d", "shareLabels": "app"}, "shareLabels"),
+    ("/allocation", {"window": "7d", "idle": "true"}, "idle"),
+    ("/allocation", {"window": "7d", "shareIdle": "true", "includeIdle": "0"}, "shareIdle"),
+    ("/allocation/summary", {"window": "7d", "aggregat": "pod"}, "aggregat"),
+    ("/assets", {"window": "7d", "aggregate": "node"}, "aggregate"),
+    ("/assets", {}, "window"),
+    ("/allNodePricing", {"window": "7d"}, "window"),
+)
+
+
+async def test_what_is_not_understood_is_refused_by_name(house: House) -> None:
+    for path, parameters, param in REFUSED:
+        status, body = await house.get(path, **parameters)
+        told = (status, body["code"], body["status"], body.get("param"))
+        assert told == (400, 400, "error", param), f"{path} {parameters}"
+
+
+async def test_a_tenant_sees_its_own_and_pays_the_same(house: House) -> None:
+    asked = {"window": JUNE, "aggregate": "namespace", "shareIdle": "true"}
+
+    _, everybody = await house.get("/allocation/compute", **asked)
+    _, alone = await house.get("/allocation/compute", "tenant", **asked)
+
+    assert list(alone["data"][0]) == ["ns-ia"]
+    assert alone["data"][0]["ns-ia"] == everybody["data"][0]["ns-ia"]
+    assert (await house.get("/assets", "tenant", window="7d"))[0] == 403
+    assert (await house.get("/allNodePricing", "tenant"))[0] == 403
+    assert (await house.get("/allocation", "nobody", window="7d"))[0] == 401
+
+
+async def test_an_allocation_has_every_field(house: House) -> None:
+    _, body = await house.get("/allocation", window=JUNE)
+
+    first = next(iter(body["data"][0].values()))
+    assert set(first) >= {
+        "name", "properties", "window", "start", "end", "minutes",
+        "cpuCores", "cpuCoreRequestAverage", "cpuCoreUsageAverage", "cpuCoreHours", "cpuCost",
+        "cpuCostAdjustment", "cpuCostIdle", "cpuEfficiency",
+        "gpuCount", "gpuRequestAverage", "gpuUsageAverage", "gpuHours", "gpuCost",
+        "gpuCostAdjustment", "gpuCostIdle", "gpuEfficiency",
+        "networkTransferBytes", "networkReceiveBytes", "networkCost", "networkCrossZoneCost",
+        "networkCrossRegionCost", "networkInternetCost", "networkCostAdjustment",
+        "loadBalancerCost", "loadBalancerCostAdjustment",
+        "pvBytes", "pvByteHours", "pvCost", "pvs", "pvCostAdjustment",
+        "ramBytes", "ramByteRequestAverage", "ramByteUsageAverage", "ramByteHours", "ramCost",
+        "ramCostAdjustment", "ramCostIdle", "ramEfficiency",
+        "externalCost", "sharedCost", "totalCost", "totalEfficiency", "lbAllocations",
+    }  # fmt: skip
