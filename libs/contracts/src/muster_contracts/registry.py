@@ -122,6 +122,12 @@ QUESTIONS: dict[queries.Query, tuple[Service, str, type | None, type]] = {
         queries.NodesQuestion,
         queries.NodePage,
     ),
+    queries.Query.SEATS: (
+        Service.PLACEMENT,
+        PLACEMENT_SHARD,
+        queries.SeatsQuestion,
+        queries.Seats,
+    ),
     queries.Query.COST: (Service.ACCOUNTING, "any", queries.CostQuestion, queries.CostReport),
     queries.Query.PRICES: (Service.ACCOUNTING, "any", None, queries.PriceList),
     queries.Query.ALLOCATION: (
