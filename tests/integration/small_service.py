@@ -3,25 +3,23 @@
 import asyncio
 import sys
 
+from counting import CountingMachine
+
 from muster_contracts.subjects import Service
-from muster_ledger.store import Store
 from muster_runtime.leases import Leases
 from muster_runtime.owner import Owner
 from muster_runtime.service import Chassis, run
 from muster_runtime.settings import ServiceSettings
 from muster_runtime.storage import open_store
 
-from counting import CountingMachine
-
 SHARDS = ("p00", "p01")
 
 
 async def own(chassis: Chassis) -> None:
     """Own two shards of a counting machine."""
-    store: Store = open_store(ServiceSettings())
     owner: Owner[CountingMachine] = Owner(
         bus=chassis.bus,
-        store=store,
+        store=open_store(ServiceSettings()),
         build=CountingMachine,
         metrics=chassis.metrics,
         tracing=chassis.tracing,

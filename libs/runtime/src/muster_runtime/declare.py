@@ -26,6 +26,9 @@ from muster_contracts import streams
 from muster_domain.errors import Conflict, Transient
 from muster_runtime.settings import ServiceSettings
 
+_NATURE = ("retention", "discard", "max_msgs_per_subject", "allow_direct", "allow_atomic")
+"""What decides which messages a stream keeps and how it is read."""
+
 
 def main() -> None:
     """Declare everything on the bus that the environment names."""
@@ -93,11 +96,23 @@ async def _declare_stream(jetstream: JetStreamContext, stream: streams.Stream) -
     except NotFoundError:
         await jetstream.add_stream(config)
         return
-    if sorted(existing.config.subjects or []) != sorted(stream.subjects):
+    _refuse_drift(config, existing.config)
+
+
+def _refuse_drift(declared: StreamConfig, existing: StreamConfig) -> None:
+    """Limits of size and age may be set otherwise by an operator; what a stream is may not."""
+    if sorted(existing.subjects or []) != sorted(declared.subjects or []):
         raise Conflict(
-            f"stream {stream.name} takes {existing.config.subjects}, declared is "
-            f"{list(stream.subjects)}; move its messages or remove it"
+            f"stream {declared.name} takes {existing.subjects}, declared is "
+            f"{declared.subjects}; move its messages or remove it"
         )
+    for name in _NATURE:
+        found, wanted = getattr(existing, name), getattr(declared, name)
+        if (found or None) != (wanted or None):
+            raise Conflict(
+                f"stream {declared.name} has {name} {found}, declared is {wanted}; move its "
+                "messages or remove it"
+            )
 
 
 async def check_declared(client: Client) -> None:
