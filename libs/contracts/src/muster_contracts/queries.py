@@ -3,19 +3,8 @@
 A question is a JSON object on `subjects.query(owner, name, shard)`; lists are paged by `limit` and
 `offset` and say their whole size.
 
-| owner      | name      | shard     | question          | answer         |
-|------------|-----------|-----------|-------------------|----------------|
-| admission  | workloads | partition | WorkloadsQuestion | WorkloadPage   |
-| admission  | workload  | partition | WorkloadQuestion  | WorkloadDetail |
-| admission  | quota     | partition | QuotaQuestion     | QuotaPage      |
-| admission  | plan      | partition | PlanQuestion      | Plan           |
-| admission  | verify    | partition | {}                | LedgerReport   |
-| placement  | nodes     | placement | NodesQuestion     | NodePage       |
-| accounting | cost      | any       | CostQuestion      | CostReport     |
-| accounting | prices    | any       | {}                | PriceList      |
-
-Accounting also answers `allocation`, `assets` and `node_prices`, see `allocations.py`.
-| agent      | output    | node      | OutputQuestion    | OutputText     |
+`registry.QUESTIONS` says who answers which, and on which shard; those about cost in OpenCost's words
+are in `allocations`.
 
 `workload` raises `NotFound` where the partition has none of that id, `output` where the node has
 none of that pod.
