@@ -3,8 +3,8 @@
 A question is a JSON object on `subjects.query(owner, name, shard)`; lists are paged by `limit` and
 `offset` and say their whole size.
 
-`registry.QUESTIONS` says who answers which, and on which shard; those about cost in OpenCost's words
-are in `allocations`.
+`registry.QUESTIONS` says who answers which, and on which shard. `allocations` has the questions
+about cost in OpenCost's words.
 
 `workload` raises `NotFound` where the partition has none of that id, `output` where the node has
 none of that pod.
