@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from muster_domain.errors import InvalidValue
+from muster_simulation.bus_stage import BusStage
 from muster_simulation.manifests import Naming
 from muster_simulation.play import CoreStage, play
 from muster_simulation.scenario import Scenario, load_scenario, read_scenario
@@ -25,6 +26,12 @@ def naming_of(name: str) -> Naming:
 def test_in_the_cores(name: str) -> None:
     scenario, naming = SCENARIOS[name], naming_of(name)
     assert play(scenario, CoreStage(scenario, naming), naming) == []
+
+
+@pytest.mark.parametrize("name", _at("bus"))
+def test_on_the_bus(name: str) -> None:
+    scenario, naming = SCENARIOS[name], naming_of(name)
+    assert play(scenario, BusStage(scenario, naming), naming) == []
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -12,6 +12,7 @@ HEARTBEAT_MS = 2_000
 REACTION_MS_MAX = 400
 DURATION = "muster.dev/simulated-duration-ms"
 EXIT_CODE = "muster.dev/simulated-exit-code"
+STOP_DURATION = "muster.dev/simulated-stop-ms"
 
 
 @dataclass(slots=True)
@@ -31,6 +32,7 @@ class SimulatedNode:
     incarnation: int = 1
     up: bool = True
     cut_off: bool = False
+    _cuts: int = 0
     pods: dict[str, _Pod] = field(default_factory=dict[str, _Pod])
     _unsent: list[events.PodStarted | events.PodFinished] = field(
         default_factory=list["events.PodStarted | events.PodFinished"]
@@ -46,6 +48,12 @@ class SimulatedNode:
     def running(self) -> list[RunPod]:
         """The pods whose processes run now."""
         return [pod.command for pod in self.pods.values() if pod.running and self.up]
+
+    def succeed(self, workload_id: str) -> None:
+        """Let the pods of a workload end well."""
+        for uid, pod in sorted(self.pods.items()):
+            if pod.running and pod.command.workload_id == workload_id:
+                self._end(uid, pod, exit_code=0, stopped=False)
 
     def _register(self) -> None:
         fact = events.NodeRegistered(
@@ -86,19 +94,26 @@ class SimulatedNode:
         self._register()
 
     def _be_cut_off(self) -> None:
+        away_ms = self.world.chance("cut off").randrange(60_000)
+        self.cut()
+        self.world.after(away_ms, self.reconnect)
+
+    def cut(self) -> None:
         """The network is gone: pods run on until the agent stops them before the lease ends."""
         self.cut_off = True
-        away_ms = self.world.chance("cut off").randrange(60_000)
-        if away_ms >= self.lease_ms:
-            self.world.after(self.lease_ms - 1, self._stop_own_pods)
-        self.world.after(away_ms, self._reconnect)
+        self._cuts += 1
+        cut = self._cuts
+        self.world.after(self.lease_ms - 1, lambda: self._stop_own_pods(cut))
 
-    def _stop_own_pods(self) -> None:
+    def _stop_own_pods(self, cut: int) -> None:
+        if not self.cut_off or cut != self._cuts:
+            return
         for uid, pod in sorted(self.pods.items()):
             if pod.running:
                 self._end(uid, pod, exit_code=143, stopped=True)
 
-    def _reconnect(self) -> None:
+    def reconnect(self) -> None:
+        """The network is back: what happened meanwhile is told."""
         self.cut_off = False
         unsent, self._unsent = self._unsent, []
         for fact in unsent:
@@ -135,8 +150,20 @@ class SimulatedNode:
                         containers=(),
                     )
                     pod = self.pods[command.pod_uid] = _Pod(blank)
-                if not pod.over:
-                    self._end(command.pod_uid, pod, exit_code=143, stopped=True)
+                self._stop(command.pod_uid, pod)
+
+    def _stop(self, uid: str, pod: _Pod) -> None:
+        """End a pod by order, as late as its annotation says."""
+
+        def end() -> None:
+            if not pod.over and self.up:
+                self._end(uid, pod, exit_code=143, stopped=True)
+
+        stop_ms = int(pod.command.annotations.get(STOP_DURATION, "0"))
+        if stop_ms and pod.running:
+            self.world.after(stop_ms, end)
+        else:
+            end()
 
     def _run(self, command: RunPod) -> None:
         pod = self.pods[command.pod_uid] = _Pod(command, running=True)

@@ -30,7 +30,7 @@ from muster_simulation.scenario import (
 )
 
 QUIET_MS = 600_000
-"""So long nothing may change after the last round."""
+"""So long nothing may change at the end."""
 
 
 @dataclass(slots=True)
@@ -80,6 +80,10 @@ class Stage(Protocol):
         """Let time pass until a moment of the scenario."""
         ...
 
+    def rest(self) -> None:
+        """Let so much time pass that what could still change has changed."""
+        ...
+
     def expect(self, expectation: Expectation, seen_before: int) -> list[str]:
         """What differs from the expectation, after giving it the time that it needs.
 
@@ -107,7 +111,7 @@ def play(scenario: Scenario, stage: Stage, naming: Naming) -> list[str]:
             if one.expect.preempted is not None:
                 told = len(stage.look().preempted)
         elif one.expect == NOTHING_CHANGES:
-            stage.pass_time(one.at + QUIET_MS)
+            stage.rest()
             found += _of_round(number, changes(before, stage.look()))
     return found
 
@@ -231,6 +235,10 @@ class CoreStage:
     def pass_time(self, at_ms: int) -> None:
         """As `Stage`."""
         self.house.run(at_ms)
+
+    def rest(self) -> None:
+        """As `Stage`."""
+        self.house.run(self.house.now_ms + QUIET_MS)
 
     def expect(self, expectation: Expectation, seen_before: int) -> list[str]:
         """As `Stage`."""

@@ -19,6 +19,7 @@ from muster_ledger.store import Image
 from muster_placement.machine import PlacementMachine
 from muster_placement.settings import PlacementSettings
 from muster_scheduling.policy import Policy
+from muster_scheduling.snapshot.catalog import Configuration
 from muster_simulation.audit import Audit
 from muster_simulation.checks import Watch
 from muster_simulation.invariants import InvariantBroken
@@ -54,15 +55,21 @@ def simulate(seed: int) -> Outcomes:
 
 
 class Run:
-    """All processes of one run."""
+    """All processes of one run. Only `flat` cohorts of fixed quotas can be watched for INV-1."""
 
-    def __init__(self, seed: int, scenario: Scenario) -> None:
+    def __init__(
+        self, seed: int, scenario: Scenario, policy: Policy | None = None, *, flat: bool = True
+    ) -> None:
         self.scenario = scenario
+        self._configuration = scenario.configuration
+        self._policy = policy or Policy()
         self.world = World(seed, scenario.faults, VirtualLog(scenario.dedupe_window_ms))
-        self.watch = Watch(scenario.configuration.cluster_queues)
+        self.watch = Watch(scenario.configuration.cluster_queues if flat else {})
         self._metrics = AdmissionMetrics(CollectorRegistry())
+        cohorts = scenario.configuration.cohorts
+        parents = {name: cohort.parent for name, cohort in cohorts.items()}
         self._partition_of = {
-            name: partition_of(tree_root(name, queue.cohort, {}))
+            name: partition_of(tree_root(name, queue.cohort, parents))
             for name, queue in scenario.configuration.cluster_queues.items()
         }
         self.nodes = [
@@ -77,8 +84,10 @@ class Run:
         self.placement = OwnerProcess(
             self.world, PLACEMENT_SHARD, self._placement, self._placement_committed
         )
-        for name in partitions:
-            SearcherProcess(self.world, name, scenario.configuration)
+        self._searchers = [
+            SearcherProcess(self.world, name, scenario.configuration, self._policy)
+            for name in partitions
+        ]
         self.world.heartbeat_listeners.append(self._on_heartbeat)
 
     def run(self) -> Outcomes:
@@ -95,15 +104,40 @@ class Run:
         world.run(world.now_ms + 60_000)
         return self._conclude()
 
+    def configure(self, configuration: Configuration) -> None:
+        """Let every process take other declared objects; cohort trees stay as they are."""
+        self._configuration = configuration
+        for process in self.admission:
+            if process.machine is not None:
+                process.machine.configure(configuration, 0, self.world.now_ms)
+        if self.placement.machine is not None:
+            self.placement.machine.configure(
+                dict(configuration.flavors), dict(configuration.topologies or {})
+            )
+        for searcher in self._searchers:
+            searcher.configure(configuration)
+
+    def say(
+        self, job: Job, name: str, fact: events.Request, key: str, *, known: bool = True
+    ) -> None:
+        """Publish what the gateway would about a job."""
+        partition = self._partition_of[job.cluster_queue] if known else EVERY_PARTITION
+        subject = subjects.workload_event(
+            Service.GATEWAY, name, partition, job.workload.namespace, job.workload.id
+        )
+        send_event(self.world, Service.GATEWAY, subject, fact, key)
+
     def _admission(self, image: Image) -> AdmissionMachine:
         settings = AdmissionSettings(pods_ready_timeout_ms=60_000, reservation_timeout_ms=30_000)
-        machine = AdmissionMachine(image, settings, Policy(), self._metrics)
-        machine.configure(self.scenario.configuration, 0, self.world.now_ms)
+        machine = AdmissionMachine(image, settings, self._policy, self._metrics)
+        machine.configure(self._configuration, 0, self.world.now_ms)
         return machine
 
     def _placement(self, image: Image) -> PlacementMachine:
         machine = PlacementMachine(image, PlacementSettings(), self.world.now_ms)
-        machine.configure(dict(self.scenario.configuration.flavors), {})
+        machine.configure(
+            dict(self._configuration.flavors), dict(self._configuration.topologies or {})
+        )
         return machine
 
     def _admission_committed(self, machine: AdmissionMachine) -> None:
@@ -126,7 +160,7 @@ class Run:
             fact = events.WorkloadSubmitted(
                 workload=workload, cluster_queue=job.cluster_queue, objects_sequence=0
             )
-            self._say(job, "workload_submitted", fact, f"{workload.id}/submit")
+            self.say(job, "workload_submitted", fact, f"{workload.id}/submit")
 
         for copy in range(job.copies):
             world.after(job.at_ms + copy * 7_000, submit)
@@ -134,15 +168,13 @@ class Run:
             done = events.FinishReported(workload_id=workload.id, outcome=Outcome.SUCCEEDED)
             world.after(
                 max(0, job.at_ms - 5_000),
-                lambda: self._say(
-                    job, "finish_reported", done, f"{workload.id}/early", known=False
-                ),
+                lambda: self.say(job, "finish_reported", done, f"{workload.id}/early", known=False),
             )
         if job.cancel_after_ms is not None:
             cancel = events.CancelRequested(workload_id=workload.id, by="a person")
             world.after(
                 job.at_ms + job.cancel_after_ms,
-                lambda: self._say(job, "cancel_requested", cancel, f"{workload.id}/cancel"),
+                lambda: self.say(job, "cancel_requested", cancel, f"{workload.id}/cancel"),
             )
         if job.external_run_ms is not None:
             world.after(job.at_ms, lambda: self._hold(job, None))
@@ -161,20 +193,11 @@ class Run:
                 return
             if world.now_ms - since_ms >= (job.external_run_ms or 0):
                 done = events.FinishReported(workload_id=job.workload.id, outcome=Outcome.SUCCEEDED)
-                self._say(job, "finish_reported", done, f"{job.workload.id}/{world.now_ms}")
+                self.say(job, "finish_reported", done, f"{job.workload.id}/{world.now_ms}")
             elif (job.external_run_ms or 0) < 10**9:
                 renewed = events.LeaseRenewed(workload_id=job.workload.id)
-                self._say(job, "lease_renewed", renewed, f"{job.workload.id}/{world.now_ms}")
+                self.say(job, "lease_renewed", renewed, f"{job.workload.id}/{world.now_ms}")
         world.after(HEARTBEAT_EVERY_MS, lambda: self._hold(job, since_ms))
-
-    def _say(
-        self, job: Job, name: str, fact: events.Request, key: str, *, known: bool = True
-    ) -> None:
-        partition = self._partition_of[job.cluster_queue] if known else EVERY_PARTITION
-        subject = subjects.workload_event(
-            Service.GATEWAY, name, partition, job.workload.namespace, job.workload.id
-        )
-        send_event(self.world, Service.GATEWAY, subject, fact, key)
 
     def _all_done(self) -> bool:
         return len(self.watch.ended) >= len(self.scenario.jobs) and not self._unfinished()

@@ -17,18 +17,26 @@ BATCH_MAX = 24
 class SearcherProcess:
     """Follows one partition and answers; a crash loses what it had read and not answered."""
 
-    def __init__(self, world: World, partition: str, configuration: Configuration) -> None:
+    def __init__(
+        self, world: World, partition: str, configuration: Configuration, policy: Policy
+    ) -> None:
         self._world = world
         self._partition = partition
         self._configuration = configuration
+        self._policy = policy
         self._restart()
         self._turn()
 
     def _restart(self) -> None:
         image = self._world.shards.load(self._partition)
-        self._projection = Projection(image, Policy())
+        self._projection = Projection(image, self._policy)
         self._projection.configure(self._configuration, 0)
         self._position = image.watermark
+
+    def configure(self, configuration: Configuration) -> None:
+        """Take other declared objects."""
+        self._configuration = configuration
+        self._projection.configure(configuration, 0)
 
     def _turn(self) -> None:
         world = self._world
