@@ -237,7 +237,7 @@ async def _answered(client: Client, subject: str) -> Msg:
         while True:
             try:
                 return await client.request(subject, b"{}", timeout=5)
-            except NoRespondersError:  # noqa: PERF203 - tried again until the deadline
+            except NoRespondersError:
                 await client.flush()
 
 
