@@ -113,14 +113,21 @@ def component_of(resource: str) -> str:
     return _COMPONENT_OF.get(resource, "gpu" if "/" in resource else "")
 
 
-def raw_allocations(books: Books, prices: PriceBook, window: Window) -> list[Allocation]:
+class HeldAndThere:
+    """Books, sorted once for any number of windows: what was held and what there was, by pair."""
+
+    def __init__(self, books: Books) -> None:
+        self.holdings = holdings_by_pair(settled(books.attempts))
+        self.spans: dict[Pair, list[CapacitySpan]] = {}
+        for span in books.capacity:
+            self.spans.setdefault((span.flavor, span.resource), []).append(span)
+
+
+def raw_allocations(books: HeldAndThere, prices: PriceBook, window: Window) -> list[Allocation]:
     """What everybody held and what nobody held, sorted; their costs sum to the capacity's."""
     held: dict[tuple[str, int, str], Allocation] = {}
     nobodys: dict[tuple[str, str], Allocation] = {}
-    holdings = holdings_by_pair(settled(books.attempts))
-    spans: dict[Pair, list[CapacitySpan]] = {}
-    for span in books.capacity:
-        spans.setdefault((span.flavor, span.resource), []).append(span)
+    holdings, spans = books.holdings, books.spans
     for pair in sorted({*holdings, *spans}):
         if not component_of(pair[1]):
             continue

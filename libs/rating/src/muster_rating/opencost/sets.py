@@ -5,7 +5,7 @@ are steps accumulated; so what a tenant pays of idle depends on the step, not on
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -17,6 +17,7 @@ from muster_rating.opencost.allocations import (
     IDLE,
     UNALLOCATED,
     Allocation,
+    HeldAndThere,
     Properties,
     field_of,
     labels_of,
@@ -143,7 +144,8 @@ def allocation_sets(
     books: Books, prices: PriceBook, windows: Sequence[Window], terms: Terms
 ) -> list[Sets]:
     """One set for each window."""
-    return [allocation_set(raw_allocations(books, prices, w), w, terms) for w in windows]
+    held = HeldAndThere(books)
+    return [allocation_set(raw_allocations(held, prices, w), w, terms) for w in windows]
 
 
 def accumulated(sets: Sequence[Sets]) -> Sets:
@@ -155,31 +157,61 @@ def accumulated(sets: Sequence[Sets]) -> Sets:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Allocations that are treated alike in every step; sharing is in proportion, so one will do.
+
+    `kept` passes the filter, `shared` is what all others pay for.
+    """
+
+    key: Key
+    kept: bool
+    shared: bool
+    allocation: Allocation
+
+
+def _grouped(raw: Sequence[Allocation], terms: Terms) -> list[_Group]:
+    groups: dict[tuple[Key, str, bool, bool], _Group] = {}
+    for allocation in raw:
+        if allocation.special:
+            continue
+        properties = allocation.properties
+        kept = terms.keep(properties)
+        shared = terms.share is not None and terms.share(properties)
+        key = terms.key(properties)
+        identity = (key, _pool(allocation, terms), kept, shared)
+        there = groups.get(identity)
+        if there is None:
+            groups[identity] = _Group(key, kept, shared, allocation.copy())
+        else:
+            there.allocation.add(allocation)
+    return list(groups.values())
+
+
 def allocation_set(raw: Sequence[Allocation], window: Window, terms: Terms) -> Sets:
     """One window's set by key; rows of nobody's come under their own names."""
-    held = [a.copy() for a in raw if not a.special]
-    nobodys = [a.copy() for a in raw if a.special]
-    idle = [a for a in nobodys if a.special == IDLE]
-    others = [a for a in nobodys if a.special != IDLE]
-    if not terms.share_idle:
-        idle = _idle_of_kept(idle, held, terms)
-    else:
-        idle = _share_idle(idle, held, terms)
-    paying = _share_costs(held, window, terms)
-    kept = [a for a in paying if terms.keep(a.properties)]
+    held = _grouped(raw, terms)
+    idle = [a for a in raw if a.special == IDLE]
+    idle = _share_idle(idle, held, terms) if terms.share_idle else _idle_of_kept(idle, held, terms)
+    _share_costs(held, window, terms)
     found: Sets = {}
-    for allocation in kept:
-        _merge(found, terms.key(allocation.properties), allocation)
+    for group in held:
+        if group.kept and not group.shared:
+            _merge(found, group.key, group.allocation)
     if terms.include_idle or terms.share_idle:
-        for allocation in idle:
-            split_up = terms.idle_by_node and not terms.share_idle
-            node = allocation.properties.node
-            name = (allocation.properties.cluster, node, IDLE) if split_up else (IDLE,)
-            _merge(found, name, allocation)
-        if len(kept) == len(paying):
-            for allocation in others:
-                _merge(found, (allocation.special,), allocation)
+        _add_nobodys(found, idle, terms)
+        if all(group.kept for group in held):
+            _add_nobodys(found, [a for a in raw if a.special not in ("", IDLE)], terms)
     return found
+
+
+def _add_nobodys(into: Sets, allocations: Sequence[Allocation], terms: Terms) -> None:
+    for allocation in allocations:
+        properties = allocation.properties
+        if terms.idle_by_node and not terms.share_idle and properties.node:
+            _merge(into, (properties.cluster, properties.node, allocation.special), allocation)
+        else:
+            _merge(into, (allocation.special,), allocation)
 
 
 def _merge(into: Sets, key: Key, allocation: Allocation) -> None:
@@ -194,7 +226,7 @@ def _pool(allocation: Allocation, terms: Terms) -> str:
     return allocation.properties.node if terms.idle_by_node else ""
 
 
-def _pool_costs(held: Sequence[Allocation], terms: Terms) -> Mapping[tuple[str, str], Fraction]:
+def _pool_costs(held: Iterable[Allocation], terms: Terms) -> Mapping[tuple[str, str], Fraction]:
     total: dict[tuple[str, str], Fraction] = {}
     for allocation in held:
         for component, amount in allocation.cost.items():
@@ -204,10 +236,10 @@ def _pool_costs(held: Sequence[Allocation], terms: Terms) -> Mapping[tuple[str, 
 
 
 def _share_idle(
-    idle: Sequence[Allocation], held: Sequence[Allocation], terms: Terms
+    idle: Sequence[Allocation], held: Sequence[_Group], terms: Terms
 ) -> list[Allocation]:
     """Hand idle cost out by component; returns what nobody in its pool can pay."""
-    total = _pool_costs(held, terms)
+    total = _pool_costs((group.allocation for group in held), terms)
     pot: dict[tuple[str, str], Fraction] = {}
     left: list[Allocation] = []
     for allocation in idle:
@@ -219,7 +251,8 @@ def _share_idle(
                 alone.time.pop(component, None)
         if alone.time:
             left.append(alone)
-    for allocation in held:
+    for group in held:
+        allocation = group.allocation
         for component, amount in list(allocation.cost.items()):
             pool = (_pool(allocation, terms), component)
             if amount and pool in pot:
@@ -230,13 +263,13 @@ def _share_idle(
 
 
 def _idle_of_kept(
-    idle: Sequence[Allocation], held: Sequence[Allocation], terms: Terms
+    idle: Sequence[Allocation], held: Sequence[_Group], terms: Terms
 ) -> list[Allocation]:
     """Of each pool's idle the part that would have gone to what the filter lets through."""
-    kept = [a for a in held if terms.keep(a.properties)]
-    if len(kept) == len(held):
+    if all(group.kept for group in held):
         return list(idle)
-    total, mine = _pool_costs(held, terms), _pool_costs(kept, terms)
+    total = _pool_costs((group.allocation for group in held), terms)
+    mine = _pool_costs((group.allocation for group in held if group.kept), terms)
     found: list[Allocation] = []
     for allocation in idle:
         part = allocation.copy()
@@ -249,35 +282,29 @@ def _idle_of_kept(
     return found
 
 
-def _share_costs(held: Sequence[Allocation], window: Window, terms: Terms) -> list[Allocation]:
-    """Take out what all pay for, and hand its cost to the rest."""
-    share = terms.share
-    shared = [a for a in held if share is not None and share(a.properties)]
-    paying = [a for a in held if share is None or not share(a.properties)]
-    pot = sum((a.total_cost for a in shared), Fraction(0))
+def _share_costs(held: Sequence[_Group], window: Window, terms: Terms) -> None:
+    """Hand the cost of what all pay for to the rest."""
+    paying = [group for group in held if not group.shared]
+    pot = sum((group.allocation.total_cost for group in held if group.shared), Fraction(0))
     hours = Fraction(window.length_ms, HOUR_MS)
     pot += terms.share_cost * MICROS * hours / HOURS_PER_MONTH
-    if not pot:
-        return paying
-    weights = _weights(paying, terms)
-    for allocation, weight in zip(paying, weights, strict=True):
-        allocation.shared_cost = pot * weight
-    return paying
+    if pot:
+        for group, weight in zip(paying, _weights(paying, terms), strict=True):
+            group.allocation.shared_cost = pot * weight
 
 
-def _weights(paying: Sequence[Allocation], terms: Terms) -> list[Fraction]:
-    total = sum((a.total_cost for a in paying), Fraction(0))
-    by_key: dict[Key, Fraction] = {}
-    for allocation in paying:
-        key = terms.key(allocation.properties)
-        by_key[key] = by_key.get(key, Fraction(0)) + allocation.total_cost
+def _weights(paying: Sequence[_Group], terms: Terms) -> list[Fraction]:
+    costs = [group.allocation.total_cost for group in paying]
+    total = sum(costs, Fraction(0))
     if terms.share_split is Split.WEIGHTED or not total:
-        return [a.total_cost / total if total else Fraction(1, len(paying)) for a in paying]
-    count = Counter(terms.key(a.properties) for a in paying)
+        return [cost / total if total else Fraction(1, len(paying)) for cost in costs]
+    of_key: dict[Key, Fraction] = {}
+    for group, cost in zip(paying, costs, strict=True):
+        of_key[group.key] = of_key.get(group.key, Fraction(0)) + cost
+    count = Counter(group.key for group in paying)
     found: list[Fraction] = []
-    for allocation in paying:
-        key = terms.key(allocation.properties)
-        of_key = by_key[key]
-        inside = allocation.total_cost / of_key if of_key else Fraction(1, count[key])
-        found.append(inside / len(by_key))
+    for group, cost in zip(paying, costs, strict=True):
+        whole = of_key[group.key]
+        inside = cost / whole if whole else Fraction(1, count[group.key])
+        found.append(inside / len(of_key))
     return found
