@@ -44,6 +44,10 @@ Reply = Callable[[M, dict[str, Any]], bytes]
 """Answers a question from a machine's state; raises `MusterError` to refuse."""
 
 
+def _nothing_to_count(_machine: Machine) -> None:
+    return
+
+
 async def _nothing_to_wait_for(_machine: Machine) -> None:
     return
 
@@ -65,7 +69,8 @@ class Progress:
 class Owner(Generic[M]):
     """Owns shards of one service, each with a machine of its own.
 
-    `prepare` runs before every decision and may wait (for declared objects, say). `answers` are
+    `prepare` runs before every decision and may wait (for declared objects, say), `committed` after
+    every commit. `answers` are
     given for each shard as long as it is owned, on the query subject of the shard.
     """
 
@@ -75,6 +80,7 @@ class Owner(Generic[M]):
     metrics: Metrics
     tracing: Tracing
     prepare: Callable[[M], Awaitable[None]] = _nothing_to_wait_for
+    committed: Callable[[M], None] = _nothing_to_count
     answers: Mapping[str, Reply[M]] = field(default_factory=dict[str, Reply[M]])
     progress: dict[str, Progress] = field(default_factory=dict[str, Progress])
     machines: dict[str, M] = field(default_factory=dict[str, M])
@@ -234,6 +240,7 @@ class _Tenure(Generic[M]):
             case Committed(version=version):
                 progress.version = version
                 progress.watermark = watermark
+                self._owner.committed(self._machine)
                 self._seen_store_ms = now_ms()
             case FencedOff(epoch=epoch):
                 raise Fenced(f"{progress.shard} belongs to epoch {epoch} now")

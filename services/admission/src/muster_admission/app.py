@@ -50,6 +50,7 @@ async def _work(chassis: Chassis, settings: AdmissionSettings) -> None:
         metrics=chassis.metrics,
         tracing=chassis.tracing,
         prepare=prepare,
+        committed=AdmissionMachine.committed,
         answers=queries.ANSWERS,
     )
     leases = Leases(

@@ -61,6 +61,8 @@ class Book:
         """Workloads that wait because no seats were found, in the order of being told so."""
         self.stopped_doors: frozenset[str] = frozenset()
         """LocalQueues that let nobody in, `namespace/name`."""
+        self.steps: list[tuple[Record, Record]] = []
+        """What became of whom in this commit, for the metrics."""
         self.explanations: dict[str, Explanation] = {}
         """What the last cycle said to those who wait; not stored."""
         self.waits_ms: dict[str, deque[int]] = {}
@@ -107,6 +109,7 @@ class Book:
         """
         after = replace(record, state=state)
         self.records[record.workload.id] = after
+        self.steps.append((record, after))
         self._move_ledger(record, after, now_ms)
         if not in_view:
             follow(self.view, record.workload, record.state, state, now_ms)

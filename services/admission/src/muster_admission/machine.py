@@ -3,7 +3,6 @@
 from muster_admission import intake
 from muster_admission.book import Book
 from muster_admission.cycle import ASK_AGAIN_AFTER_MS, CLAIM_MS, Turn, no_victims, run_cycle
-from muster_admission.metrics import AdmissionMetrics
 from muster_admission.settings import AdmissionSettings
 from muster_admission.stops import enforce_stops
 from muster_contracts import codec, events, subjects
@@ -21,13 +20,11 @@ _SPEAKERS = (Service.GATEWAY, Service.PLACEMENT, Service.PREEMPTION)
 class AdmissionMachine:
     """Owns the workload states and the quota of one partition."""
 
-    def __init__(
-        self, image: Image, settings: AdmissionSettings, policy: Policy, metrics: AdmissionMetrics
-    ) -> None:
+    def __init__(self, image: Image, settings: AdmissionSettings, policy: Policy) -> None:
         self.book = Book(image, settings, policy)
+        self._metrics = metrics
         self.configured_at = -1
         """The declared object up to which the configuration is known."""
-        self._metrics = metrics
         self.turn = Turn()
         self.objects_needed = 0
         """The declared object up to which the catalogue must be read before deciding."""
@@ -83,6 +80,10 @@ class AdmissionMachine:
         if changes:
             self.book.announcer.committed()
         return changes
+
+    def committed(self) -> None:
+        """Count what the last commit made true."""
+        self._metrics.count(self.book)
 
     def wake_at_ms(self) -> int | None:
         """At once while the last decision ended by its budget; else when something is due."""

@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from muster_admission.books_check import discrepancies
-from muster_domain.states import Admitted
+from muster_contracts.stored import Record
+from muster_domain.states import Admitted, Evicting, Finished, Reserved
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from muster_admission.book import Book
     from muster_admission.machine import AdmissionMachine
 
 _BUCKETS_S = (1, *(2.5 * 2**power for power in range(15)))
@@ -103,6 +105,35 @@ class AdmissionMetrics:
             ["partition"],
             registry=registry,
         )
+
+    def count(self, book: "Book") -> None:
+        """Count what the last commit of a partition made of its workloads."""
+        for before, after in book.steps:
+            self._count(book, before, after)
+        book.steps.clear()
+
+    def _count(self, book: "Book", before: Record, after: Record) -> None:
+        name = after.cluster_queue
+        match after.state:
+            case Reserved() as state:
+                self.quota_reserved.labels(name).inc()
+                waited_ms = max(0, state.reserved_at_ms - state.queued_at_ms)
+                self.quota_wait.labels(name).observe(waited_ms / 1000)
+            case Admitted() as state if isinstance(before.state, Reserved):
+                self.admitted.labels(name).inc()
+                waited_ms = max(0, state.admitted_at_ms - state.queued_at_ms)
+                self.admission_wait.labels(name).observe(waited_ms / 1000)
+                checked_ms = max(0, state.admitted_at_ms - state.reserved_at_ms)
+                self.checks_wait.labels(name).observe(checked_ms / 1000)
+            case Evicting() as state if not isinstance(before.state, Evicting):
+                self.evicted.labels(name, state.reason, state.cause).inc()
+                preemptor = book.records.get(state.preemptor)
+                if state.preemption_reason is not None and preemptor is not None:
+                    self.preempted.labels(preemptor.cluster_queue, state.preemption_reason).inc()
+            case Finished(outcome=outcome):
+                self.finished.labels(name, outcome).inc()
+            case _:
+                pass
 
     def refresh(self, machines: "Sequence[AdmissionMachine]") -> None:
         """Compute the gauges; series of queues that are gone go with them."""
