@@ -3,6 +3,7 @@
 from muster_admission import intake
 from muster_admission.book import Book
 from muster_admission.cycle import ASK_AGAIN_AFTER_MS, CLAIM_MS, Turn, no_victims, run_cycle
+from muster_admission.metrics import AdmissionMetrics
 from muster_admission.settings import AdmissionSettings
 from muster_admission.stops import enforce_stops
 from muster_contracts import codec, events, subjects
@@ -20,7 +21,9 @@ _SPEAKERS = (Service.GATEWAY, Service.PLACEMENT, Service.PREEMPTION)
 class AdmissionMachine:
     """Owns the workload states and the quota of one partition."""
 
-    def __init__(self, image: Image, settings: AdmissionSettings, policy: Policy) -> None:
+    def __init__(
+        self, image: Image, settings: AdmissionSettings, policy: Policy, metrics: AdmissionMetrics
+    ) -> None:
         self.book = Book(image, settings, policy)
         self._metrics = metrics
         self.configured_at = -1
