@@ -1,0 +1,182 @@
+"""A scenario on the running services, through the front door."""
+
+import asyncio
+import json
+from collections.abc import Iterable
+
+import nats
+
+from muster.client import Client
+from muster.errors import Refused
+from muster_contracts import codec, events, subjects
+from muster_contracts.commands import AgentControl, ControlAction
+from muster_contracts.queries import Phase, WorkloadDetail
+from muster_contracts.streams import EVENTS
+from muster_contracts.subjects import Service
+from muster_domain.conditions import EvictionReason
+from muster_runtime.bus import Bus
+from muster_runtime.reader import Received
+from muster_simulation.manifests import SCENARIO_LABEL, Naming, node_groups
+from muster_simulation.play import Seen, differences
+from muster_simulation.scenario import Expectation, Manifest, Preempted, Scenario
+from muster_stack.stack import Stack
+from muster_testing.waiting import wait_until
+
+PATIENCE_S = 20.0
+LEASE_MS = 600_000
+CONFLICT = 409
+
+
+def simulated_nodes(scenarios: Iterable[tuple[Scenario, Naming]]) -> str:
+    """All nodes of all scenarios, as the agent is told of them."""
+    groups = [
+        {
+            "name": naming.shared(group.name.replace("{n}", str(number))),
+            "gpus": group.gpus,
+            "cpu": group.resources.get("cpu", "64"),
+            "memory": group.resources.get("memory", "512Gi"),
+            "resources": {
+                name: amount
+                for name, amount in group.resources.items()
+                if name not in ("cpu", "memory")
+            },
+            "labels": {**group.labels, SCENARIO_LABEL: naming.prefix},
+        }
+        for scenario, naming in scenarios
+        for group in node_groups(scenario)
+        for number in range(group.count)
+    ]
+    return json.dumps(groups)
+
+
+class LiveStage:
+    """One scenario in one namespace; time is real, so only the order of its rounds counts."""
+
+    def __init__(self, stack: Stack, client: Client, naming: Naming) -> None:
+        self._stack = stack
+        self._client = client
+        self._naming = naming
+        self._identities: dict[str, str] = {}
+        self._sent = 0
+
+    def declare(self, manifests: list[Manifest]) -> None:
+        self._send(manifests, {})
+
+    def submit(self, manifest: Manifest, *, ends_by_order: bool) -> None:
+        parameters: dict[str, object] = {"wait": "decision", "wait_s": "5"}
+        if ends_by_order:
+            parameters["external_lease_ms"] = LEASE_MS
+        try:
+            self._send([manifest], parameters)
+        except Refused as refused:
+            if refused.status != CONFLICT:
+                raise
+
+    def finish(self, name: str) -> None:
+        self._client.finish(self._identities[name], succeeded=True)
+
+    def cancel(self, name: str) -> None:
+        self._client.cancel(self._identities[name])
+
+    def fail_node(self, name: str) -> None:
+        asyncio.run(self._control(name, ControlAction.FAIL))
+
+    def recover_node(self, name: str) -> None:
+        asyncio.run(self._control(name, ControlAction.RECOVER))
+
+    def pass_time(self, at_ms: int) -> None:
+        """The expectations wait for what they expect."""
+
+    def rest(self) -> None:
+        """Every owner has answered once more after all that was asked of it."""
+        for name in sorted(self.look().pending):
+            self._client.workload(self._identities[name])
+
+    def expect(self, expectation: Expectation, seen_before: int) -> list[str]:
+        found: list[str] = ["nothing was looked at"]
+
+        def as_expected() -> bool:
+            nonlocal found
+            found = differences(expectation, self.look(), seen_before)
+            return not found
+
+        try:
+            wait_until(as_expected, PATIENCE_S, lambda: "; ".join(found))
+        except TimeoutError:
+            return found
+        return []
+
+    def look(self) -> Seen:
+        seen = Seen()
+        for name, identity in self._identities.items():
+            self._add(seen, name, self._client.workload(identity))
+        names = {identity: name for name, identity in self._identities.items()}
+        for received in asyncio.run(self._evictions()):
+            fact = codec.decode_event("workload_evicted", received.body)
+            if not isinstance(fact, events.WorkloadEvicted) or fact.workload_id not in names:
+                continue
+            if isinstance(fact.state.reason, EvictionReason):
+                seen.evictions += 1
+            if fact.state.preemptor:
+                by, reason = names[fact.state.preemptor], str(fact.state.preemption_reason)
+                preempted = Preempted(by=by, reason=reason)
+                seen.preempted.append((names[fact.workload_id], preempted))
+        return seen
+
+    def clear(self) -> None:
+        """End what is left, so that the next scenario has the machine for itself."""
+        for name in [*self.look().pending, *self.look().admitted]:
+            self.cancel(name)
+
+    def _send(self, manifests: list[Manifest], parameters: dict[str, object]) -> None:
+        self._sent += 1
+        text = "\n---\n".join(json.dumps(manifest) for manifest in manifests)
+        key = f"{self._naming.prefix}-{self._sent}"
+        accepted = self._client.submit(text, key=key, parameters=parameters)
+        for job in accepted.jobs:
+            self._identities.setdefault(job.name, job.id)
+
+    def _add(self, seen: Seen, name: str, detail: WorkloadDetail) -> None:
+        row = detail.row
+        match row.phase:
+            case Phase.PENDING:
+                seen.pending[name] = detail.explanation.reason
+            case Phase.ADMITTED | Phase.RUNNING:
+                seen.admitted.add(name)
+                seen.nodes[name] = tuple(self._naming.plain(node) for node in row.nodes)
+            case Phase.FINISHED:
+                seen.finished[name] = str(row.outcome)
+            case _:
+                seen.leaving.add(name)
+
+    async def _evictions(self) -> list[Received]:
+        login = self._stack.bus_login("operator")
+        client = await nats.connect(
+            login.url,
+            user=login.user,
+            password=login.password,
+            inbox_prefix=login.inbox_prefix.encode(),
+        )
+        found: list[Received] = []
+        try:
+            subject = subjects.facts_of(Service.ADMISSION, "workload_evicted")
+            reader = Bus(client, Service.GATEWAY).read(EVENTS.name, (subject,), after=0)
+            while batch := await reader.next_batch(1000, 0.2):
+                found += batch
+            await reader.close()
+        finally:
+            await client.close()
+        return found
+
+    async def _control(self, node: str, action: ControlAction) -> None:
+        login = self._stack.bus_login("operator")
+        client = await nats.connect(
+            login.url,
+            user=login.user,
+            password=login.password,
+            inbox_prefix=login.inbox_prefix.encode(),
+        )
+        control = codec.encode(AgentControl(action=action))
+        await client.publish(subjects.telemetry("control", node), control)
+        await client.flush()
+        await client.close()
