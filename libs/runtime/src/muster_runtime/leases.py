@@ -59,42 +59,53 @@ class Leases:
         try:
             while True:
                 raise_if_cancelled()
+                due_s = asyncio.get_running_loop().time() + RENEW_EVERY_S
                 await self._round(work)
-                await self._pause()
+                await self._pause(due_s)
         finally:
             await self._give_back()
 
-    async def _pause(self) -> None:
+    async def _pause(self, due_s: float) -> None:
+        """Rest until the next round is due: what a slow round took comes off the rest."""
         tasks = [held.task for held in self._held.values()]
         if not tasks:
             await asyncio.sleep(RENEW_EVERY_S / 4)
             return
-        done, _ = await asyncio.wait(
-            tasks, timeout=RENEW_EVERY_S, return_when=asyncio.FIRST_COMPLETED
-        )
+        rest_s = max(0.0, due_s - asyncio.get_running_loop().time())
+        done, _ = await asyncio.wait(tasks, timeout=rest_s, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
 
     async def _round(self, work: Work) -> None:
         try:
             bucket = await self._client.jetstream().key_value(LEASES.name)
-            await bucket.put(self._member_key(self._instance), b"")
             await self._renew(bucket)
+            await bucket.put(self._member_key(self._instance), b"")
             await self._settle(bucket, work)
         except (NatsError, OSError, TimeoutError) as error:
             _log.warning("lease round failed", service=self._service, error=str(error))
         await self._drop_lost()
 
     async def _renew(self, bucket: "KeyValue") -> None:
-        for shard, held in list(self._held.items()):
-            sent_s = asyncio.get_running_loop().time()
-            try:
-                held.revision = await bucket.update(
-                    self._key(shard), self._instance.encode(), last=held.revision
-                )
-                held.renewed_s = sent_s
-            except KeyWrongLastSequenceError:
+        """Renew all leases together: one after the other they outlast their time on a busy bus."""
+        held = list(self._held.items())
+        outcomes = await asyncio.gather(
+            *(self._renew_one(bucket, shard, lease) for shard, lease in held),
+            return_exceptions=True,
+        )
+        for (shard, _), failure in zip(held, outcomes, strict=True):
+            if isinstance(failure, KeyWrongLastSequenceError):
                 await self._drop(shard, "somebody else holds the lease")
+        for failure in outcomes:
+            if failure is not None and not isinstance(failure, KeyWrongLastSequenceError):
+                raise failure
+
+    async def _renew_one(self, bucket: "KeyValue", shard: str, held: _Held) -> None:
+        sent_s = asyncio.get_running_loop().time()
+        held.revision = await bucket.update(
+            self._key(shard), self._instance.encode(), last=held.revision
+        )
+        held.renewed_s = sent_s
 
     async def _settle(self, bucket: "KeyValue", work: Work) -> None:
         try:
