@@ -9,6 +9,14 @@ import psutil
 MIB = 1024 * 1024
 
 
+class ProcessGone(RuntimeError):
+    """A process ended, or was started anew, while it was measured."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} ended while it was measured")
+        self.name = name
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Seconds of processor time by process name since its start."""
@@ -25,8 +33,8 @@ class Usage:
 
 
 def usage(pids: Mapping[str, int]) -> Usage:
-    """What the processes have used so far."""
-    return Usage({name: _seconds(psutil.Process(pid)) for name, pid in pids.items()})
+    """What the processes have used so far. Raises `ProcessGone`."""
+    return Usage({name: _seconds(name, pid) for name, pid in pids.items()})
 
 
 def memory_mib(pids: Mapping[str, int]) -> dict[str, int]:
@@ -34,8 +42,11 @@ def memory_mib(pids: Mapping[str, int]) -> dict[str, int]:
     return {name: psutil.Process(pid).memory_info().rss // MIB for name, pid in pids.items()}
 
 
-def _seconds(process: psutil.Process) -> float:
-    times = process.cpu_times()
+def _seconds(name: str, pid: int) -> float:
+    try:
+        times = psutil.Process(pid).cpu_times()
+    except psutil.NoSuchProcess as error:
+        raise ProcessGone(name) from error
     return times.user + times.system
 
 

@@ -46,6 +46,7 @@ LEDGER_USERS = (Service.ADMISSION, Service.PLACEMENT, Service.PREEMPTION)
 OPEN_DEADLINE_S = 60.0
 ANSWER_DEADLINE_S = 120.0
 TICK_S = 0.01
+LOG_SHOWN = 4_000
 
 Figures = dict[str, Any]
 Say = Callable[[str], None]
@@ -69,6 +70,7 @@ class Running:
 
     pids: Mapping[str, int]
     login: Login
+    logs: Path
 
 
 def measure(folder: Path, plan: PathPlan, say: Say) -> Figures:
@@ -77,7 +79,12 @@ def measure(folder: Path, plan: PathPlan, say: Say) -> Figures:
     for name, path in (("bare", bare_path), ("real", real_path)):
         with path(folder / name, managed=plan.managed) as running:
             say(f"{name} path is up")
-            figures[name] = uvloop.run(_measure_path(running, plan, say))
+            try:
+                figures[name] = uvloop.run(_measure_path(running, plan, say))
+            except meter.ProcessGone as error:
+                log = running.logs / f"{error.name}.log"
+                say(log.read_text(encoding="utf-8")[-LOG_SHOWN:] if log.exists() else "no log")
+                raise
     bare, real = figures["bare"]["saturation"], figures["real"]["saturation"]
     figures["ratio"] = {
         "throughput": round(real["per_second"] / bare["per_second"], 3),
@@ -136,6 +143,7 @@ def _running(stack: Stack, pids: Mapping[str, int | None]) -> Running:
     return Running(
         pids={name: pid for name, pid in everything.items() if pid is not None},
         login=stack.bus_login("ci-ci"),
+        logs=stack.folder / "log",
     )
 
 
