@@ -65,6 +65,7 @@ class AdmissionView:
             for w in queue.workloads.values()
             if w.requeue_at_ms is not None and not queue.is_active(w.id)
         }
+        parked |= {w.id for w in self.orphans.values() if w.requeue_at_ms is not None}
         bookmarks = {k: v for queue in self.queues.values() for k, v in queue.bookmarks.items()}
         sticky = {
             workload_id for queue in self.queues.values() for workload_id in queue.sticky.values()
