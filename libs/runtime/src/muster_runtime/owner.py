@@ -24,7 +24,8 @@ from muster_runtime.reader import Reader, Received
 from muster_runtime.relay import Relay
 from muster_runtime.telemetry import Metrics, Tracing
 
-BATCH_MAX = 512
+BATCH_MAX = 128
+"""Messages in one cycle; leases, health and questions wait while a cycle decides."""
 IDLE_WAIT_S = 1.0
 RESTART_WAIT_S = 0.2
 IDLE_COMMIT_AFTER = 2000
