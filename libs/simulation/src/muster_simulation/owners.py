@@ -14,12 +14,13 @@ from muster_ledger.store import (
 )
 from muster_runtime.machine import Changes, Machine
 from muster_simulation.invariants import InvariantBroken
-from muster_simulation.world import World
+from muster_simulation.world import NO_FAULTS, World
 
 M = TypeVar("M", bound=Machine)
 
 TURN_MS_MAX = 40
-IDLE_MS = 1_000
+IDLE_TURN_MS_MAX = 400
+"""Between turns in which nothing happened, once there are no faults whose chance is per turn."""
 BATCH_MAX = 24
 RESTART_MS_MAX = 2_000
 
@@ -73,8 +74,9 @@ class OwnerProcess(Generic[M]):
         self.machine = None
         self._world.after(self._world.chance("restart").randrange(RESTART_MS_MAX), self._claim)
 
-    def _turn(self, epoch: int) -> None:
-        delay = self._world.chance(f"turn {self._shard}").randrange(1, TURN_MS_MAX)
+    def _turn(self, epoch: int, *, idle: bool = False) -> None:
+        longest_ms = IDLE_TURN_MS_MAX if idle and self._world.faults == NO_FAULTS else TURN_MS_MAX
+        delay = self._world.chance(f"turn {self._shard}").randrange(1, longest_ms)
         self._world.after(delay, lambda: self._step(epoch))
 
     def _step(self, epoch: int) -> None:
@@ -100,7 +102,7 @@ class OwnerProcess(Generic[M]):
         if not self._relay():
             self._crash()
             return
-        self._turn(epoch)
+        self._turn(epoch, idle=not batch and not changes)
 
     def _commit(self, changes: Changes, watermark: int) -> bool:
         world = self._world
