@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import shutil
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -219,6 +220,43 @@ async def test_a_tenant_sees_its_own_and_pays_the_same(house: House) -> None:
     assert (await house.get("/assets", "tenant", window="7d"))[0] == 403
     assert (await house.get("/allNodePricing", "tenant"))[0] == 403
     assert (await house.get("/allocation", "nobody", window="7d"))[0] == 401
+
+
+async def muster_cost(house: House, *words: str) -> list[list[str]]:
+    """The lines of `muster cost -o csv`."""
+    environment = {**os.environ, "MUSTER_URL": house.url, "MUSTER_TOKEN": "finance"}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "muster", "cost", "--from", "2026-06-01", "--to", "2026-07-01",
+        "-o", "csv", *words, env=environment, stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+    said, _ = await process.communicate()
+    assert process.returncode == 0, said.decode()
+    return [line.split(",") for line in said.decode().splitlines()]
+
+
+async def test_the_command_says_the_same(house: House) -> None:
+    owned = await muster_cost(house, "--by", "cluster_queue", "--idle", "owner")
+    quota = await muster_cost(house, "--by", "cluster_queue", "--basis", "both")
+    left_out = await muster_cost(house, "--by", "team", "--idle", "none")
+
+    assert owned == [
+        ["CLUSTER_QUEUE", "GPU-H", "BORROWED", "LOST", "IDLE", "COST", "CURRENCY"],
+        ["datos", "1080.00", "0.00", "0.00", "360.00", "2016.00", "EUR"],
+        ["ia", "432.00", "0.00", "0.00", "288.00", "1008.00", "EUR"],
+        ["plataforma", "252.00", "0.00", "0.00", "468.00", "1008.00", "EUR"],
+        ["__total__", "1764.00", "0.00", "0.00", "1116.00", "4032.00", "EUR"],
+    ]
+    assert [line[0] for line in quota[1:]] == ["datos", "ia", "plataforma", "__total__"]
+    assert quota[0][4:8] == ["NOMINAL", "LENT", "CHARGED", "COST"]
+    assert [line[6:8] for line in quota[1:]] == [
+        ["1440.00", "2016.00"],
+        ["720.00", "1008.00"],
+        ["720.00", "1008.00"],
+        ["2880.00", "4032.00"],
+    ]
+    assert left_out[-1][:2] == ["__total__", "1764.00"]
+    assert left_out[-1][4] == "2469.60"
 
 
 async def test_an_allocation_has_every_field(house: House) -> None:
