@@ -78,7 +78,7 @@ class House:
         changes = self.machine.decide(self.now_ms)
         self.stored.update(changes.puts)
         for name in changes.deletes:
-            del self.stored[name]
+            self.stored.pop(name, None)
         if changes:
             self.version += 1
         for message in changes.outbox:

@@ -51,6 +51,8 @@ class Floor:
         self.requests: dict[str, SeatRequest] = {}
         self.gone: dict[str, Gone] = {}
         self.heard_ms: dict[str, int] = {}
+        self.unheard: set[str] = set()
+        """Nodes that an earlier owner found silent and that were not heard of since."""
         self.grew = False
         self.announcer = PlacementAnnouncer(image.epoch, image.version + 1)
         self._puts: dict[str, _Stored | None] = {}
@@ -68,6 +70,11 @@ class Floor:
         if entry.condition is not condition:
             self.put_node(replace(entry, condition=condition))
             self.announcer.node_condition(name, condition, now_ms)
+
+    def heard(self, name: str, now_ms: int) -> None:
+        """A node gave a sign of life."""
+        self.heard_ms[name] = now_ms
+        self.unheard.discard(name)
 
     def ask(self, request: SeatRequest) -> None:
         """Remember who needs seats."""
@@ -137,6 +144,8 @@ class Floor:
                 self.nodes[entry.node.name] = entry
                 self.table.put_node(entry.node, entry.condition)
                 self.heard_ms[entry.node.name] = now_ms
+                if entry.condition in (NodeCondition.SUSPECT, NodeCondition.FENCED):
+                    self.unheard.add(entry.node.name)
             elif name.startswith(GANG_FIELD):
                 seated = codec.decode(SeatedGang, stored)
                 self.gangs[seated.workload.id] = seated

@@ -69,7 +69,7 @@ def node_registered(floor: Floor, fact: events.NodeRegistered, now_ms: int) -> N
     entry = NodeEntry(
         node=fact.node, condition=condition, drained=drained, incarnation=fact.incarnation
     )
-    floor.heard_ms[fact.node.name] = now_ms
+    floor.heard(fact.node.name, now_ms)
     if before == entry:
         return
     floor.put_node(entry)
@@ -108,6 +108,9 @@ def drain_requested(floor: Floor, fact: events.DrainRequested, now_ms: int) -> N
     """A person wants the node empty, or used again."""
     entry = floor.nodes.get(fact.node)
     if entry is None or entry.drained == fact.drained:
+        return
+    if entry.condition is NodeCondition.FENCED:
+        floor.put_node(replace(entry, drained=fact.drained))
         return
     condition = NodeCondition.CORDONED if fact.drained else NodeCondition.READY
     floor.put_node(replace(entry, drained=fact.drained, condition=condition))

@@ -99,7 +99,7 @@ class PlacementMachine:
     def heard(self, node: str, now_ms: int) -> None:
         """A heartbeat came. Not stored: a new owner gives every node a fresh lease."""
         if node in self.floor.nodes:
-            self.floor.heard_ms[node] = now_ms
+            self.floor.heard(node, now_ms)
 
     def configure(
         self, flavors: dict[str, ResourceFlavor], topologies: dict[str, Topology]
@@ -157,6 +157,8 @@ class PlacementMachine:
             elif silent_ms >= settings.node_suspect_ms:
                 if entry.condition is NodeCondition.READY:
                     self.floor.set_condition(name, NodeCondition.SUSPECT, now_ms)
+            elif name in self.floor.unheard:
+                continue
             elif entry.condition in (NodeCondition.SUSPECT, NodeCondition.FENCED):
                 back = NodeCondition.CORDONED if entry.drained else NodeCondition.READY
                 self.floor.set_condition(name, back, now_ms)

@@ -2,6 +2,7 @@
 
 BOUND ──admitted──▶ RUNNING ──all succeeded──▶ finished
                        │ one failed ──▶ ENDING ──all over──▶ finished (failed)
+                       │ one lost ──▶ admission evicts it; that others fail now is no fault of theirs
   any ──evicted──▶ STOPPING ──all over──▶ released
 """
 
@@ -121,7 +122,8 @@ def _settle_running(floor: Floor, seated: SeatedGang, now_ms: int, *, over: bool
     if not seated.pods:
         return
     if PodPhase.FAILED in phases:
-        stop(floor, seated, GangPhase.ENDING, now_ms)
+        if not seated.lost:
+            stop(floor, seated, GangPhase.ENDING, now_ms)
     elif over and PodPhase.GONE not in phases:
         _finish(floor, seated, Outcome.SUCCEEDED, now_ms)
     elif PodPhase.ASSIGNED not in phases and not seated.started:
