@@ -36,8 +36,8 @@ docker-test: bootstrap ## Build the image, run compose and crash its containers 
 	$(BIN)/pytest -m docker
 
 .PHONY: bench
-bench: bootstrap ## Measure; ONLY=path|core|gang|start for one part; writes build/bench.json
-	$(BIN)/python -m tests.performance $(if $(ONLY),--only $(ONLY))
+bench: bootstrap ## Measure; ONLY=machines|core|gang|start|path|managed for one part; writes build/bench.json
+	$(BIN)/python -m tests.performance $(ONLY)
 
 .PHONY: compose-up
 compose-up: ## Start the containers (first: python tools/images.py, muster secrets)

@@ -111,5 +111,5 @@ STREAMS: tuple[Stream, ...] = (JOBS, DECISIONS, OBJECTS, EVENTS, PODS, DEAD_LETT
 FRONT_DOOR = Durable(name="gateway", stream=JOBS.name, filter_subject="muster.v1.jobs.>")
 DURABLES: tuple[Durable, ...] = (FRONT_DOOR,)
 
-LEASES = Bucket(name="muster_leases", ttl_s=6)
+LEASES = Bucket(name="muster_leases", ttl_s=10)
 BUCKETS: tuple[Bucket, ...] = (LEASES,)

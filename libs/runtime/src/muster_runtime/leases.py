@@ -5,6 +5,7 @@ time; should it be paused instead, the ledger refuses its lower token.
 """
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -46,6 +47,8 @@ class Leases:
         self._client = client
         self._service = service
         self._instance = instance
+        self._mark = f"{instance}/{secrets.token_hex(8)}".encode()
+        """What this very process writes into a lease; a namesake after a crash writes another."""
         self._shards = shards
         self._held: dict[str, _Held] = {}
 
@@ -80,6 +83,7 @@ class Leases:
         try:
             bucket = await self._client.jetstream().key_value(LEASES.name)
             await self._renew(bucket)
+            await self._drop_lost()
             await bucket.put(self._member_key(self._instance), b"")
             await self._settle(bucket, work)
         except (NatsError, OSError, TimeoutError) as error:
@@ -94,18 +98,31 @@ class Leases:
             return_exceptions=True,
         )
         for (shard, _), failure in zip(held, outcomes, strict=True):
-            if isinstance(failure, KeyWrongLastSequenceError):
+            if isinstance(failure, (KeyWrongLastSequenceError, KeyNotFoundError)):
                 await self._drop(shard, "somebody else holds the lease")
         for failure in outcomes:
-            if failure is not None and not isinstance(failure, KeyWrongLastSequenceError):
+            if failure is not None and not isinstance(
+                failure, (KeyWrongLastSequenceError, KeyNotFoundError)
+            ):
                 raise failure
 
     async def _renew_one(self, bucket: "KeyValue", shard: str, held: _Held) -> None:
         sent_s = asyncio.get_running_loop().time()
-        held.revision = await bucket.update(
-            self._key(shard), self._instance.encode(), last=held.revision
-        )
+        try:
+            held.revision = await bucket.update(self._key(shard), self._mark, last=held.revision)
+        except KeyWrongLastSequenceError:
+            held.revision = await self._own_revision(bucket, shard)
         held.renewed_s = sent_s
+
+    async def _own_revision(self, bucket: "KeyValue", shard: str) -> int:
+        """The revision of a renewal that was made though its answer was lost.
+
+        Raises `KeyWrongLastSequenceError` when the lease is another process's.
+        """
+        entry = await bucket.get(self._key(shard))
+        if entry.value != self._mark or entry.revision is None:
+            raise KeyWrongLastSequenceError
+        return entry.revision
 
     async def _settle(self, bucket: "KeyValue", work: Work) -> None:
         try:
@@ -126,7 +143,7 @@ class Leases:
     async def _take(self, bucket: "KeyValue", shard: str, work: Work) -> None:
         sent_s = asyncio.get_running_loop().time()
         try:
-            revision = await bucket.create(self._key(shard), self._instance.encode())
+            revision = await bucket.create(self._key(shard), self._mark)
         except KeyWrongLastSequenceError:
             return
         _log.info("lease taken", service=self._service, shard=shard, epoch=revision)

@@ -24,6 +24,10 @@ os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
 
 from testcontainers.core.container import DockerContainer
 
+REDIS_IMAGE = os.environ.get("MUSTER_TEST_REDIS_IMAGE", "redis:7")
+NATS_IMAGE = os.environ.get("MUSTER_TEST_NATS_IMAGE", "nats:2.15")
+"""Local names of the images; CI builds its own."""
+
 _READY_S = 30.0
 _POLL_S = 0.05
 
@@ -82,7 +86,7 @@ class ContainerServer:
 class RedisContainerServer(ContainerServer):
     """Redis 7 with an append-only file."""
 
-    def __init__(self, image: str = "redis:7") -> None:
+    def __init__(self, image: str = REDIS_IMAGE) -> None:
         (port,) = free_ports(1)
         self.url = f"redis://{LOOPBACK}:{port}/0"
         command = "redis-server --appendonly yes --protected-mode no --save ''"
@@ -92,7 +96,7 @@ class RedisContainerServer(ContainerServer):
 class NatsContainerServer(ContainerServer):
     """nats-server with JetStream."""
 
-    def __init__(self, image: str = "nats:2.15") -> None:
+    def __init__(self, image: str = NATS_IMAGE) -> None:
         port, monitor_port = free_ports(2)
         self.url = f"nats://{LOOPBACK}:{port}"
         command = "nats-server --jetstream --store_dir /data --http_port 8222"
