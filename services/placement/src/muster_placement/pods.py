@@ -2,7 +2,7 @@
 
 BOUND ──admitted──▶ RUNNING ──all succeeded──▶ finished
                        │ one failed ──▶ ENDING ──all over──▶ finished (failed)
-                       │ one lost ──▶ admission evicts it; that others fail now is no fault of theirs
+                       │ one lost ──▶ admission evicts it, whatever its others do now
   any ──evicted──▶ STOPPING ──all over──▶ released
 """
 
