@@ -34,6 +34,8 @@ crash: bootstrap ## Kill every service and server while jobs flow, and check tha
 docker-test: bootstrap ## Build the image, run compose and crash its containers (needs a Docker engine)
 	.ci/docker
 	$(BIN)/pytest -m docker
+	MUSTER_TEST_ENGINE=docker MUSTER_TEST_NATS_IMAGE=muster-local/nats:2.15 MUSTER_TEST_REDIS_IMAGE=muster-local/redis:7 \
+		$(BIN)/pytest -m servers libs/ledger tests/integration
 
 .PHONY: bench
 bench: bootstrap ## Measure; ONLY=machines|core|gang|start|path|managed for one part; writes build/bench.json
