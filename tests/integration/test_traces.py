@@ -161,9 +161,7 @@ async def test_one_trace_goes_from_the_job_event_to_the_decision(
     api = Api(stack.gateway_url, stack.headers("admin"))
     try:
         await asyncio.to_thread(api.submit, QUEUES)
-        await asyncio.to_thread(
-            wait_until, lambda: api.nodes(), DEADLINE_S, lambda: "there is no node"
-        )
+        await asyncio.to_thread(wait_until, api.nodes, DEADLINE_S, lambda: "there is no node")
     finally:
         api.close()
     decision, log = await submit_and_wait(stack)
