@@ -74,12 +74,20 @@ class DockerRuntime:
         self._errand(self._remove(pod_uid))
 
     async def close(self) -> None:
-        """As `Runtime`."""
-        tasks = [*self._follows.values(), *self._errands]
-        for task in tasks:
+        """As `Runtime`.
+
+        The log streams end because the engine is let go: `aiodocker` leaves the connection of a
+        stream open that is cancelled.
+        """
+        follows = list(self._follows.values())
+        for task in follows:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*follows, return_exceptions=True)
         await self._engine.close()
+        if self._errands:
+            await asyncio.wait(self._errands, timeout=RETRY_S)
+        for task in self._errands:
+            task.cancel()
 
     def _follow(self, task: RunTask, *, create: bool) -> None:
         if task.id not in self._follows:
