@@ -2,11 +2,15 @@
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import nats
 
+from muster_accounting.facts import INPUTS, read_fact
+from muster_accounting.store import UsageStore
 from muster_contracts import codec, events, subjects
 from muster_contracts.jobs import Decision
 from muster_contracts.partitions import PARTITIONS, PLACEMENT_SHARD
@@ -18,13 +22,17 @@ from muster_domain.nodes import Placement
 from muster_domain.workload import Workload
 from muster_ledger.redis_store import RedisStore
 from muster_ledger.store import OUTBOX_START
+from muster_rating.attempts import Attempt
 from muster_runtime.bus import Bus
 from muster_runtime.reader import Received
 from muster_stack.stack import Stack
+from muster_testing.waiting import wait_until_async
 
 from .traffic import Plan
 
 READ_S = 120.0
+BOOKS_S = 60.0
+BATCH = 500
 LATE_CANCEL = "no live workload is named"
 
 
@@ -142,16 +150,10 @@ async def broken_promises(
     stack: Stack, plans: Iterable[Plan], accepted: Mapping[str, str]
 ) -> tuple[LogCheck, list[str]]:
     """What became of everything that was accepted, and what is not as it must be."""
-    login = stack.bus_login("operator")
-    client = await nats.connect(
-        login.url,
-        user=login.user,
-        password=login.password,
-        inbox_prefix=login.inbox_prefix.encode(),
-    )
     store = RedisStore(stack.ledger_login("operator").full_url)
-    try:
-        bus = Bus(client, Service.GATEWAY)
+    async with AsyncExitStack() as end:
+        bus = await end.enter_async_context(_operator(stack))
+        end.push_async_callback(store.close)
         check = LogCheck().read(await read_all(bus, EVENTS.name, "muster.evt.>"))
         decisions = {
             received.subject: codec.decode(Decision, received.body)
@@ -162,7 +164,7 @@ async def broken_promises(
             reason = letter.headers["Muster-Reason"]
             if LATE_CANCEL not in reason:
                 wrong.append(f"dead letter on {letter.subject}: {reason}")
-        jobs = await client.jetstream().stream_info(JOBS.name)
+        jobs = await bus.client.jetstream().stream_info(JOBS.name)
         if jobs.state.messages:
             wrong.append(f"{jobs.state.messages} jobs were not worked off")
         wrong += [
@@ -171,9 +173,67 @@ async def broken_promises(
             if await store.read_outbox(shard, OUTBOX_START, 1)
         ]
         return check, wrong
+
+
+@asynccontextmanager
+async def _operator(stack: Stack) -> AsyncIterator[Bus]:
+    login = stack.bus_login("operator")
+    client = await nats.connect(
+        login.url,
+        user=login.user,
+        password=login.password,
+        inbox_prefix=login.inbox_prefix.encode(),
+    )
+    try:
+        yield Bus(client, Service.GATEWAY)
     finally:
         await client.close()
-        await store.close()
+
+
+async def differing_books(stack: Stack, folder: Path) -> list[str]:
+    """What accounting's books, kept through all crashes, say otherwise than books made anew."""
+    async with _operator(stack) as bus:
+        log = await read_all(bus, EVENTS.name, "muster.evt.>")
+    facts = [
+        fact for received in log if is_input(received) if (fact := read_fact(received)) is not None
+    ]
+    fresh = UsageStore(f"sqlite+aiosqlite:///{folder / 'anew.db'}")
+    kept = UsageStore(f"sqlite+aiosqlite:///{stack.folder / 'accounting' / 'accounting.db'}")
+    try:
+        await fresh.prepare()
+        await fresh.claim(1, 0)
+        for start in range(0, len(facts), BATCH):
+            batch = facts[start : start + BATCH]
+            await fresh.apply_facts(
+                1,
+                start + 1,
+                0,
+                [fact for fact in batch if isinstance(fact, Attempt)],
+                [fact for fact in batch if not isinstance(fact, Attempt)],
+            )
+        wanted = (await fresh.all_attempts(), await fresh.node_facts())
+
+        async def is_equal() -> bool:
+            return (await kept.all_attempts(), await kept.node_facts()) == wanted
+
+        with suppress(TimeoutError):
+            await wait_until_async(is_equal, BOOKS_S, str)
+            return [f"{a.key} is still open" for a in wanted[0] if a.is_open]
+        found = {attempt.key: attempt for attempt in await kept.all_attempts()}
+        return [
+            f"books differ: {found.get(attempt.key)} instead of {attempt}"
+            for attempt in wanted[0]
+            if found.get(attempt.key) != attempt
+        ] or ["books differ in what they say of nodes, or hold more than the log"]
+    finally:
+        await fresh.close()
+        await kept.close()
+
+
+def is_input(received: Received) -> bool:
+    """Whether accounting reads that fact."""
+    name = subjects.event_name(received.subject)
+    return any(f".v1.{name}." in subject for subject in INPUTS)
 
 
 async def read_all(bus: Bus, stream: str, subject: str) -> list[Received]:

@@ -23,7 +23,7 @@ from muster_stack.stack import Stack
 from muster_testing.waiting import wait_until, wait_until_async
 
 from . import house
-from .checks import broken_promises
+from .checks import broken_promises, differing_books
 from .faults import FAULTS, Fault
 from .traffic import Traffic, draw
 
@@ -81,7 +81,9 @@ def api(stack: Stack) -> Iterator[Api]:
     api.close()
 
 
-async def test_nothing_is_lost_and_nothing_happens_twice(stack: Stack, api: Api) -> None:
+async def test_nothing_is_lost_and_nothing_happens_twice(
+    stack: Stack, api: Api, tmp_path: Path
+) -> None:
     story = Story()
     await asyncio.to_thread(_open, api)
     waves = draw(SEED, len(FAULTS) + 1, JOBS // (len(FAULTS) + 1))
@@ -97,6 +99,7 @@ async def test_nothing_is_lost_and_nothing_happens_twice(stack: Stack, api: Api)
     await asyncio.to_thread(_wait_ended, stack, len(plans), story)
     findings = await asyncio.to_thread(examine, stack, api)
     check, wrong = await broken_promises(stack, plans, traffic.accepted)
+    wrong += await differing_books(stack, tmp_path)
     story.say(f"log: {dict(sorted(check.counts.items()))}")
     story.say(f"evictions: {dict(Counter(findings.audit.eviction_reasons))}")
     assert not findings.broken

@@ -35,6 +35,7 @@ CHECKED = (
     "INV-10",
 )
 READ_WAIT_S = 2.0
+READ_DEADLINE_S = 120.0
 OBJECTS_WAIT_S = 10.0
 
 
@@ -82,10 +83,12 @@ async def _examine(bus_login: Login, ledger_login: Login, api: Api) -> Findings:
 
 
 async def _whole_log(bus: Bus) -> list[Received]:
+    newest = await bus.last_sequence(EVENTS.name)
     reader = bus.read(EVENTS.name, EVENTS.subjects, after=0)
     log: list[Received] = []
-    while batch := await reader.next_batch(1000, READ_WAIT_S):
-        log += batch
+    async with asyncio.timeout(READ_DEADLINE_S):
+        while not log or log[-1].sequence < newest:
+            log += await reader.next_batch(1000, READ_WAIT_S)
     await reader.close()
     return log
 
