@@ -197,3 +197,20 @@ async def test_two_replicas_share_the_work(bus: Bus, nats: KillableServer) -> No
 
 def test_waits_grow_and_are_bounded() -> None:
     assert [backoff_s(attempt) for attempt in (1, 2, 3, 8, 500)] == [0.5, 1.0, 2.0, 60.0, 60.0]
+
+
+async def test_a_restarted_server_is_worked_on_with_at_once(nats: KillableServer) -> None:
+    async def digest(delivery: Delivery) -> list[Outgoing]:
+        return [event_of(delivery)]
+
+    async with connected_bus(nats.url, fresh=True) as bus, working(bus, digest) as worker:
+        await bus.publish(jobs(50))
+        await until(lambda: worker.done_total == 50)
+        await asyncio.to_thread(nats.kill)
+        await asyncio.to_thread(nats.restart)
+        await bus.wait_connected()
+        await bus.publish(jobs(70)[50:])
+        await until(lambda: worker.done_total >= 70, worker_module.SILENCE_MAX_S / 2)
+        await until_settled(bus)
+    async with connected_bus(nats.url) as bus:
+        assert sorted(await events(bus)) == sorted(b"%d" % number for number in range(70))
