@@ -36,12 +36,13 @@ async def take(reader: Reader, count: int, deadline_s: float = 30.0) -> list[Rec
 
 async def everything(bus: Bus, subject: str = ANY) -> list[Received]:
     """What is in the log now."""
-    newest = await bus.last_sequence(EVENTS.name)
-    reader = bus.read(EVENTS.name, (subject,), after=0)
+    newest = await bus.last(EVENTS.name, subject)
     found: list[Received] = []
-    while batch := await reader.next_batch(1000, 0.5):
-        found += batch
-        if found[-1].sequence >= newest:
-            break
+    if newest is None:
+        return found
+    reader = bus.read(EVENTS.name, (subject,), after=0)
+    async with asyncio.timeout(30):
+        while not found or found[-1].sequence < newest.sequence:
+            found += await reader.next_batch(1000, 0.5)
     await reader.close()
     return found

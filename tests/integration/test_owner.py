@@ -19,6 +19,7 @@ from muster_runtime.settings import ServiceSettings
 from muster_runtime.telemetry import Metrics, Tracing
 from muster_testing.connection import until
 from muster_testing.servers import KillableServer
+from muster_testing.waiting import wait_until_async
 
 from .counting import BROKEN, COUNTED, UNREADABLE, CountingMachine
 from .log import event, events, everything
@@ -62,6 +63,18 @@ async def counted(bus: Bus, shard: str) -> list[bytes]:
     return [received.body for received in await everything(bus, f"{COUNTED}.{shard}.>")]
 
 
+async def until_counted(bus: Bus, shard: str, number: int) -> list[bytes]:
+    """What the shard has said once it is so much; nobody says less than it has stored for long."""
+    said: list[bytes] = []
+
+    async def is_said() -> bool:
+        said[:] = await counted(bus, shard)
+        return len(said) >= number
+
+    await wait_until_async(is_said, 30, lambda: f"{len(said)} of {number} are said")
+    return said
+
+
 def has_seen(owner: Owner[CountingMachine], shard: str, number: int) -> bool:
     machine = owner.machines.get(shard)
     return machine is not None and len(machine.seen) == number
@@ -75,10 +88,10 @@ async def test_facts_become_state_and_messages_once_each(
     async with owning(owner, shard, 1):
         await until(lambda: has_seen(owner, shard, 100))
         await bus.publish(events("seen", 150))
-        await until(lambda: has_seen(owner, shard, 150) and owner.progress[shard].unpublished == 0)
+        said = await until_counted(bus, shard, 150)
     image = await store.load(shard)
     assert len(image.fields) == 150
-    assert await counted(bus, shard) == [b"%d" % number for number in range(150)]
+    assert said == [b"%d" % number for number in range(150)]
 
 
 async def test_an_owner_that_dies_anywhere_is_followed_by_one_that_goes_on(
@@ -93,10 +106,7 @@ async def test_an_owner_that_dies_anywhere_is_followed_by_one_that_goes_on(
             await bus.publish(events("seen", 20, first=400 + 20 * epoch))
     last = owner_of(bus, store)
     async with owning(last, shard, 100):
-        await until(
-            lambda: has_seen(last, shard, 560) and last.progress[shard].unpublished == 0, 20
-        )
-    said = await counted(bus, shard)
+        said = await until_counted(bus, shard, 560)
     assert len(said) == len(set(said)) == 560
 
 
@@ -139,8 +149,8 @@ async def test_a_stale_version_is_rebuilt_from_what_is_stored(
         async with owning(other, shard, 1):
             await bus.publish(events("seen", 30))
             await until(lambda: has_seen(owner, shard, 30) and has_seen(other, shard, 30), 20)
-            await until(lambda: owner.progress[shard].unpublished == 0)
-    assert sorted(await counted(bus, shard)) == sorted(b"%d" % n for n in range(30))
+            said = await until_counted(bus, shard, 30)
+    assert sorted(said) == sorted(b"%d" % n for n in range(30))
     assert len((await store.load(shard)).fields) == 30
 
 
