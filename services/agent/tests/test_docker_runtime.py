@@ -1,7 +1,9 @@
 """Real containers, from any image with a shell (`MUSTER_TEST_IMAGE`)."""
 
+import gc
 import os
-from collections.abc import AsyncIterator
+import warnings
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -22,11 +24,21 @@ from .builders import run_pod, shell
 
 pytestmark = [
     pytest.mark.docker,
+    pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning"),
     pytest.mark.skipif(
         not Path("/var/run/docker.sock").exists(), reason="there is no Docker engine"
     ),
 ]
 IMAGE = os.environ.get("MUSTER_TEST_IMAGE", "muster-local/debian:slim")
+
+
+@pytest.fixture(autouse=True)
+def _dropped() -> Iterator[None]:
+    """Drop here, and not in another test, what `aiodocker` leaves of a log stream that is cut."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 class Watching:
