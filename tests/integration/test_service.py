@@ -21,6 +21,7 @@ from muster_testing.connection import connected_bus
 from muster_testing.servers import KillableServer
 from muster_testing.waiting import wait_until, wait_until_async
 
+from .counting import COUNTED
 from .log import events, everything
 
 pytestmark = pytest.mark.servers
@@ -131,7 +132,7 @@ async def test_a_service_tells_the_truth_about_itself_until_it_is_told_to_stop(
             await bus.publish(events("seen", 3))
 
             async def are_counted() -> bool:
-                return len(await everything(bus, "muster.evt.admission.>")) == 3
+                return len(await everything(bus, f"{COUNTED}.p00.>")) == 3
 
             await wait_until_async(are_counted, DEADLINE_S, service.log.read_text)
 
