@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 
 import pytest
@@ -43,7 +43,8 @@ async def leave(client: Client) -> None:
     await client.close()
     if transport is not None:
         transport.close()
-        await transport.wait_closed()
+        with suppress(OSError):
+            await transport.wait_closed()
 
 
 @dataclass

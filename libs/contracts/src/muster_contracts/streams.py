@@ -95,8 +95,8 @@ PODS = Stream(
     subjects=("muster.cmd.agent.v1.pod.>",),
     description="What should become of each pod",
     last_value=True,
+    max_age_s=31 * DAY_S,
     max_bytes=512 * MIB,
-    refuses=True,
 )
 DEAD_LETTERS = Stream(
     name="MUSTER_DLQ",
