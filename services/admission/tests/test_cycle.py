@@ -147,6 +147,13 @@ def test_a_proposal_that_does_not_hold_any_more_moves_nobody(house: House, spoil
     assert house.kind("other") == "admitted"
 
 
+def test_a_proposal_that_is_refused_is_asked_for_again_at_once(house: House) -> None:
+    urgent(house)
+    house.say(propose(house, "small", "other", attempts=7), "urgent")
+    assert house.kinds("small", "other") == ["admitted", "admitted"]
+    assert len(house.facts(events.PreemptionRequested)) == 2
+
+
 def test_a_victim_on_its_way_out_is_not_evicted_again_and_the_others_go(house: House) -> None:
     urgent(house)
     proposal = propose(house, "small", "other")
