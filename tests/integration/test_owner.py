@@ -8,8 +8,9 @@ import pytest
 from muster_contracts.streams import DEAD_LETTERS
 from muster_contracts.subjects import Service
 from muster_domain.errors import Fenced, Transient
+from muster_ledger.memory_store import MemoryShards, MemoryStore
 from muster_ledger.redis_store import RedisStore
-from muster_ledger.store import Image
+from muster_ledger.store import Image, Store
 from muster_runtime import owner as owner_module
 from muster_runtime.bus import Bus
 from muster_runtime.clock import now_ms
@@ -37,7 +38,7 @@ def shard() -> str:
 Build = Callable[[Image], CountingMachine]
 
 
-def owner_of(bus: Bus, store: RedisStore, build: Build = CountingMachine) -> Owner[CountingMachine]:
+def owner_of(bus: Bus, store: Store, build: Build = CountingMachine) -> Owner[CountingMachine]:
     return Owner(
         bus=bus,
         store=store,
@@ -152,6 +153,25 @@ async def test_a_stale_version_is_rebuilt_from_what_is_stored(
             said = await until_counted(bus, shard, 30)
     assert sorted(said) == sorted(b"%d" % n for n in range(30))
     assert len((await store.load(shard)).fields) == 30
+
+
+async def test_a_store_that_forgot_commits_ends_the_epoch(bus: Bus, shard: str) -> None:
+    """What is decided anew must not be said under the ids of what was said and forgotten."""
+    shards = MemoryShards()
+    owner = owner_of(bus, MemoryStore(shards))
+    async with owning(owner, shard, 1) as task:
+        await until(lambda: shard in owner.machines)
+        before = shards.checkpoint()
+        await bus.publish(events("seen", 3))
+        await until_counted(bus, shard, 3)
+        shards.restore(before)
+        await bus.publish(events("seen", 1, first=3))
+        with pytest.raises((Fenced, ExceptionGroup)):
+            await asyncio.wait_for(task, 20)
+    again = owner_of(bus, MemoryStore(shards))
+    async with owning(again, shard, 2):
+        said = await until_counted(bus, shard, 7)
+    assert said == [b"0", b"1", b"2", b"0", b"1", b"2", b"3"]
 
 
 async def test_poison_is_buried_with_its_reason_and_the_rest_goes_on(

@@ -122,12 +122,17 @@ class Owner(Generic[M]):
         claimed = await self.store.claim(shard, epoch)
         if isinstance(claimed, FencedOff):
             raise Fenced(f"{shard} belongs to epoch {claimed.epoch}, not {epoch}")
+        progress = self.progress[shard]
+        if claimed.version < progress.version:
+            raise Fenced(
+                f"{shard} has gone back from version {progress.version} to {claimed.version}; "
+                "another epoch must go on, whose messages have other ids"
+            )
+        progress.version, progress.watermark = claimed.version, claimed.watermark
         machine = self.build(claimed)
         relay = Relay(self.bus, self.store, shard)
         await relay.recover()
         reader = self.bus.read(EVENTS.name, machine.inputs(), after=claimed.watermark)
-        progress = self.progress[shard]
-        progress.version, progress.watermark = claimed.version, claimed.watermark
         async with AsyncExitStack() as stack:
             stack.push_async_callback(reader.close)
             await self._answer(stack, shard, machine)
