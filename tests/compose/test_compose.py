@@ -6,6 +6,7 @@ Needs a Docker engine and compose; base images are made without a registry by to
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
