@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import suppress
 
 import pytest
 from nats.aio.client import Client
@@ -10,7 +11,8 @@ from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
 from nats.errors import TimeoutError as NatsTimeout
 from nats.js.api import ConsumerConfig
-from nats.js.errors import NotFoundError
+from nats.js.errors import NoKeysError, NotFoundError
+from nats.js.kv import KeyValue
 
 from muster_contracts import streams
 from muster_contracts.subjects import JobVerb, Service, decision, job, node_event, pod_command
@@ -241,6 +243,15 @@ async def _answered(client: Client, subject: str) -> Msg:
                 await client.flush()
 
 
+async def _listed(bucket: KeyValue, key: str) -> None:
+    """Return once the key is listed; the client may end a list before its first entry has come."""
+    async with asyncio.timeout(30):
+        while True:
+            with suppress(NoKeysError):
+                if key in await bucket.keys():
+                    return
+
+
 async def test_an_agent_answers_the_gateway_and_hears_the_operator(doors: Doors) -> None:
     agent = await doors.enter("agent-gpu-1")
     gateway = await doors.enter("gateway")
@@ -281,7 +292,7 @@ async def test_an_owner_publishes_its_facts_and_holds_its_leases(
     bucket = await jetstream.key_value(streams.LEASES.name)
     revision = await bucket.create(f"{service}.shard.test", b"me")
     await bucket.update(f"{service}.shard.test", b"me", last=revision)
-    assert f"{service}.shard.test" in await bucket.keys()
+    await _listed(bucket, f"{service}.shard.test")
     await bucket.delete(f"{service}.shard.test")
     assert await doors.refusals(client) == []
 
