@@ -118,8 +118,15 @@ def queue_table(rows: list[Json]) -> Table:
     """The workloads that have not ended."""
     live = [row for row in rows if row["phase"] != FINISHED]
     table = Table(title=f"{len(live)} live, {len(rows) - len(live)} ended", expand=True)
-    for column in ("workload", "state", "GPUs", "pods", "priority", "why"):
-        table.add_column(column, overflow="ellipsis", no_wrap=True)
+    for column, width in (
+        ("workload", 24),
+        ("state", 13),
+        ("GPUs", 4),
+        ("pods", 4),
+        ("priority", 8),
+    ):
+        table.add_column(column, no_wrap=True, overflow="ellipsis", min_width=width)
+    table.add_column("why", no_wrap=True, overflow="ellipsis", ratio=1)
     for row in live[:ROWS_SHOWN]:
         table.add_row(
             Text(
