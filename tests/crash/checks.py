@@ -1,6 +1,5 @@
 """What the submitters were promised, held against the log, the streams and the stores."""
 
-import asyncio
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -30,7 +29,6 @@ from muster_testing.waiting import wait_until_async
 
 from .traffic import Plan
 
-READ_S = 120.0
 BOOKS_S = 60.0
 BATCH = 500
 LATE_CANCEL = "no live workload is named"
@@ -154,13 +152,13 @@ async def broken_promises(
     async with AsyncExitStack() as end:
         bus = await end.enter_async_context(_operator(stack))
         end.push_async_callback(store.close)
-        check = LogCheck().read(await read_all(bus, EVENTS.name, "muster.evt.>"))
+        check = LogCheck().read(await bus.read_to_end(EVENTS.name, "muster.evt.>"))
         decisions = {
             received.subject: codec.decode(Decision, received.body)
-            for received in await read_all(bus, DECISIONS.name, "muster.v1.decisions.>")
+            for received in await bus.read_to_end(DECISIONS.name, "muster.v1.decisions.>")
         }
         wrong = [*check.wrong, *_ends(check, plans, accepted, decisions)]
-        for letter in await read_all(bus, DEAD_LETTERS.name, "muster.dlq.>"):
+        for letter in await bus.read_to_end(DEAD_LETTERS.name, "muster.dlq.>"):
             reason = letter.headers["Muster-Reason"]
             if LATE_CANCEL not in reason:
                 wrong.append(f"dead letter on {letter.subject}: {reason}")
@@ -193,7 +191,7 @@ async def _operator(stack: Stack) -> AsyncIterator[Bus]:
 async def differing_books(stack: Stack, folder: Path) -> list[str]:
     """What accounting's books, kept through all crashes, say otherwise than books made anew."""
     async with _operator(stack) as bus:
-        log = await read_all(bus, EVENTS.name, "muster.evt.>")
+        log = await bus.read_to_end(EVENTS.name, "muster.evt.>")
     facts = [
         fact for received in log if is_input(received) if (fact := read_fact(received)) is not None
     ]
@@ -234,19 +232,6 @@ def is_input(received: Received) -> bool:
     """Whether accounting reads that fact."""
     name = subjects.event_name(received.subject)
     return any(f".v1.{name}." in subject for subject in INPUTS)
-
-
-async def read_all(bus: Bus, stream: str, subject: str) -> list[Received]:
-    """Everything in a stream, up to what is the last message now."""
-    newest = await bus.last_sequence(stream)
-    reader = bus.read(stream, (subject,), after=0)
-    found: list[Received] = []
-    info = await bus.client.jetstream().stream_info(stream)
-    async with asyncio.timeout(READ_S):
-        while info.state.messages and (not found or found[-1].sequence < newest):
-            found += await reader.next_batch(1000, 5.0)
-    await reader.close()
-    return found
 
 
 def _ends(

@@ -36,13 +36,4 @@ async def take(reader: Reader, count: int, deadline_s: float = 30.0) -> list[Rec
 
 async def everything(bus: Bus, subject: str = ANY) -> list[Received]:
     """What is in the log now."""
-    newest = await bus.last(EVENTS.name, subject)
-    found: list[Received] = []
-    if newest is None:
-        return found
-    reader = bus.read(EVENTS.name, (subject,), after=0)
-    async with asyncio.timeout(30):
-        while not found or found[-1].sequence < newest.sequence:
-            found += await reader.next_batch(1000, 0.5)
-    await reader.close()
-    return found
+    return await bus.read_to_end(EVENTS.name, subject)

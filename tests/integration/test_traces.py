@@ -142,14 +142,7 @@ async def submit_and_wait(stack: Stack) -> tuple[Received, list[Received]]:
             return last if is_over else None
 
         decision = await wait_until_async(finished, DEADLINE_S, lambda: "the job does not end")
-        newest = await bus.last_sequence(EVENTS.name)
-        reader = bus.read(EVENTS.name, ("muster.evt.>",), after=0)
-        log: list[Received] = []
-        async with asyncio.timeout(DEADLINE_S):
-            while not log or log[-1].sequence < newest:
-                log += await reader.next_batch(1000, 1.0)
-        await reader.close()
-        return decision, log
+        return decision, await bus.read_to_end(EVENTS.name, "muster.evt.>")
     finally:
         await ci.close()
         await client.close()

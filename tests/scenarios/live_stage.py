@@ -157,16 +157,11 @@ class LiveStage:
             password=login.password,
             inbox_prefix=login.inbox_prefix.encode(),
         )
-        found: list[Received] = []
         try:
             subject = subjects.facts_of(Service.ADMISSION, "workload_evicted")
-            reader = Bus(client, Service.GATEWAY).read(EVENTS.name, (subject,), after=0)
-            while batch := await reader.next_batch(1000, 0.2):
-                found += batch
-            await reader.close()
+            return await Bus(client, Service.GATEWAY).read_to_end(EVENTS.name, subject)
         finally:
             await client.close()
-        return found
 
     async def _control(self, node: str, action: ControlAction) -> None:
         login = self._stack.bus_login("operator")

@@ -6,7 +6,7 @@ import pytest
 from nats.js.api import ConsumerInfo
 from prometheus_client import CollectorRegistry, Counter
 
-from muster_contracts.streams import DEAD_LETTERS, FRONT_DOOR
+from muster_contracts.streams import DEAD_LETTERS, EVENTS, FRONT_DOOR
 from muster_domain.errors import InvalidValue, Transient
 from muster_runtime import worker as worker_module
 from muster_runtime.bus import Bus
@@ -64,20 +64,13 @@ async def until_settled(bus: Bus) -> None:
 
 
 async def events(bus: Bus) -> list[bytes]:
-    reader = bus.read("MUSTER_EVENTS", ("muster.evt.gateway.v1.seen.>",), after=0)
-    found = [received.body for received in await reader.next_batch(512, 0.5)]
-    await reader.close()
-    return found
+    seen = await bus.read_to_end(EVENTS.name, "muster.evt.gateway.v1.seen.>")
+    return [received.body for received in seen]
 
 
 async def buried(bus: Bus) -> list[tuple[bytes, str]]:
-    reader = bus.read(DEAD_LETTERS.name, ("muster.dlq.>",), after=0)
-    found = [
-        (received.body, received.headers["Muster-Reason"])
-        for received in await reader.next_batch(512, 0.5)
-    ]
-    await reader.close()
-    return found
+    letters = await bus.read_to_end(DEAD_LETTERS.name, "muster.dlq.>")
+    return [(received.body, received.headers["Muster-Reason"]) for received in letters]
 
 
 def jobs(count: int) -> list[Outgoing]:
@@ -93,11 +86,7 @@ async def test_everything_is_published_in_order_and_acknowledged(bus: Bus) -> No
         await until(lambda: worker.done_total == 600)
         await until_settled(bus)
         assert worker.trouble() == ""
-    reader = bus.read("MUSTER_EVENTS", ("muster.evt.>",), after=0)
-    bodies: list[bytes] = []
-    while len(bodies) < 600:
-        bodies += [received.body for received in await reader.next_batch(512, 5)]
-    assert bodies == [b"%d" % number for number in range(600)]
+    assert await events(bus) == [b"%d" % number for number in range(600)]
 
 
 async def test_nothing_is_acknowledged_before_it_is_published(bus: Bus) -> None:

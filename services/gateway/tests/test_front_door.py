@@ -49,10 +49,7 @@ async def settled(house: House) -> None:
 
 
 async def dead_letters(house: House) -> list[Received]:
-    reader = house.bus.read(DEAD_LETTERS.name, ("muster.dlq.>",), after=0)
-    found = await reader.next_batch(512, 0.5)
-    await reader.close()
-    return found
+    return await house.bus.read_to_end(DEAD_LETTERS.name, "muster.dlq.>")
 
 
 async def decision_about(house: House, name: str, team: str = "team-a") -> Decision | None:

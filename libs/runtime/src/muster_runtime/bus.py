@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 Answer = Callable[[dict[str, Any]], Awaitable[bytes]]
 """Answers a query: a JSON object in, JSON out; raises `MusterError` to refuse."""
 
+READ_BATCH = 1000
+READ_SILENCE_S = 30
 _REFUSALS: dict[str, type[MusterError]] = {
     "invalid": InvalidValue,
     "conflict": Conflict,
@@ -84,6 +86,26 @@ class Bus:
     def read(self, stream: str, subjects: tuple[str, ...], *, after: int) -> Reader:
         """Read subjects of a stream in order, from the message after `after`."""
         return Reader(self.client, stream, subjects, after=after, api_prefix=self._api_prefix)
+
+    async def read_to_end(self, stream: str, subject: str) -> list[Received]:
+        """What a stream holds now on a subject, which may have wildcards, in order.
+
+        Raises `Transient` when the bus does not answer, or delivers nothing for `READ_SILENCE_S`.
+        """
+        found: list[Received] = []
+        newest = await self.last(stream, subject)
+        if newest is None:
+            return found
+        reader = self.read(stream, (subject,), after=0)
+        try:
+            while not found or found[-1].sequence < newest.sequence:
+                batch = await reader.next_batch(READ_BATCH, READ_SILENCE_S)
+                if not batch:
+                    raise Transient(f"{stream} delivers nothing for {READ_SILENCE_S} s")
+                found += batch
+        finally:
+            await reader.close()
+        return found
 
     async def last(self, stream: str, subject: str) -> Received | None:
         """The last message on a subject, or None. Raises `Transient`."""

@@ -17,7 +17,6 @@ from muster_ledger.redis_store import RedisStore
 from muster_manifests.catalogue import ObjectCatalogue
 from muster_runtime.bus import Bus
 from muster_runtime.objects import ObjectFeed
-from muster_runtime.reader import Received
 from muster_simulation.audit import Audit
 from muster_stack.demo.api import FINISHED, Api, Json
 from muster_stack.stack import Login, Stack
@@ -34,8 +33,6 @@ CHECKED = (
     "INV-9",
     "INV-10",
 )
-READ_WAIT_S = 2.0
-READ_DEADLINE_S = 120.0
 OBJECTS_WAIT_S = 10.0
 
 
@@ -72,7 +69,8 @@ async def _examine(bus_login: Login, ledger_login: Login, api: Api) -> Findings:
         reading = asyncio.create_task(feed.run())
         await feed.wait_complete(OBJECTS_WAIT_S)
         reading.cancel()
-        audit = Audit(dict(catalogue.cluster_queues)).read(await _whole_log(bus))
+        log = await bus.read_to_end(EVENTS.name, "muster.evt.>")
+        audit = Audit(dict(catalogue.cluster_queues)).read(log)
         broken = dict(audit.conclude())
         await _compare_stores(store, audit, broken)
         await asyncio.to_thread(_compare_answers, api, broken)
@@ -80,17 +78,6 @@ async def _examine(bus_login: Login, ledger_login: Login, api: Api) -> Findings:
     finally:
         await client.close()
         await store.close()
-
-
-async def _whole_log(bus: Bus) -> list[Received]:
-    newest = await bus.last_sequence(EVENTS.name)
-    reader = bus.read(EVENTS.name, EVENTS.subjects, after=0)
-    log: list[Received] = []
-    async with asyncio.timeout(READ_DEADLINE_S):
-        while not log or log[-1].sequence < newest:
-            log += await reader.next_batch(1000, READ_WAIT_S)
-    await reader.close()
-    return log
 
 
 async def _compare_stores(store: RedisStore, audit: Audit, broken: dict[str, str]) -> None:
