@@ -17,6 +17,7 @@ from kueue_world import (
 from tas_adapter import written_assignment
 
 from muster_domain.conditions import EvictionReason
+from muster_domain.nodes import TopologyAssignment
 from muster_domain.quantity import format_quantity
 from muster_domain.queues import ClusterQueue, ResourceQuota
 from muster_domain.states import Admission
@@ -31,7 +32,6 @@ from muster_scheduling.admission import (
     decide,
     violations,
 )
-from muster_scheduling.placement.topology.assignment import TopologyAssignment
 
 
 def cycles(case: dict[str, Any]) -> dict[str, Any]:

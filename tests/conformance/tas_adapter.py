@@ -7,16 +7,12 @@ from typing import Any
 import numpy as np
 from kueue_world import load_record
 
+from muster_domain.nodes import DomainCount, TopologyAssignment
 from muster_domain.queues import ResourceFlavor, Topology
 from muster_domain.workload import TopologyMode, TopologyRequest
 from muster_manifests import LoadOptions, load_object
 from muster_manifests import TopologyAssignment as WrittenAssignment
-from muster_scheduling.placement.topology.assignment import (
-    DomainCount,
-    TopologyAssignment,
-    merge,
-    truncate,
-)
+from muster_scheduling.placement.topology.assignment import merge, truncate
 from muster_scheduling.placement.topology.counts import LevelCounts
 from muster_scheduling.placement.topology.find import (
     NoTopology,

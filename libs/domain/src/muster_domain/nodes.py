@@ -57,7 +57,8 @@ class Node:
 class PodAssignment:
     """One pod's seat. `rank` counts all pods of the gang from 0, in pod set order.
 
-    `devices` gives the indices by resource name for resources that have devices.
+    `devices` gives the indices by resource name for resources that have devices. `replacement` is 0
+    for a first seat, else the number of the lost node, from 1, whose seats this one replaced.
     """
 
     pod_set: str
@@ -65,13 +66,47 @@ class PodAssignment:
     rank: int
     node: str
     devices: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    replacement: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainCount:
+    """`count` pods in the domain with these values of the assignment's levels."""
+
+    values: tuple[str, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyAssignment:
+    """Counts by domain, in path order. `levels` are node labels; hostnames stand alone (R-87)."""
+
+    levels: tuple[str, ...]
+    domains: tuple[DomainCount, ...]
+
+    @property
+    def pods(self) -> int:
+        """How many pods are assigned."""
+        return sum(domain.count for domain in self.domains)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """The seats of one gang, in rank order."""
+    """The seats of one gang, in rank order.
+
+    `topology` is the same in counts, for the pod sets that a topology seated. There ranks follow
+    the order of the domains (R-90).
+    """
 
     pods: tuple[PodAssignment, ...]
+    topology: Mapping[str, TopologyAssignment] = field(
+        default_factory=dict[str, TopologyAssignment]
+    )
+
+    @property
+    def replacements(self) -> int:
+        """How many lost nodes' seats were replaced since the gang was first seated."""
+        return max((pod.replacement for pod in self.pods), default=0)
 
     @property
     def nodes(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from muster_domain.conditions import PendingReason, PreemptionReason
-from muster_domain.nodes import Node, NodeCondition
+from muster_domain.nodes import DomainCount, Node, NodeCondition, TopologyAssignment
 from muster_domain.queues import ClusterQueue, ResourceFlavor, Topology, WithinClusterQueue
 from muster_domain.workload import TopologyMode, TopologyRequest, Workload
 from muster_scheduling import AdmissionView, Configuration, prepare
@@ -16,7 +16,6 @@ from muster_scheduling.admission import (
     decide,
     violations,
 )
-from muster_scheduling.placement.topology.assignment import DomainCount, TopologyAssignment
 from muster_scheduling.placement.topology.snapshot import topology_snapshot
 from muster_scheduling.snapshot.board import Seats, TopologyBoard
 

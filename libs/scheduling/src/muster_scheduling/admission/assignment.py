@@ -6,9 +6,9 @@ These are made for every flavor that is looked at, so they are not frozen; nobod
 from dataclasses import dataclass, field
 
 from muster_domain.conditions import PendingReason
+from muster_domain.nodes import TopologyAssignment
 from muster_domain.states import Admission, PodSetAdmission
 from muster_scheduling.admission.modes import Mode, Suit
-from muster_scheduling.placement.topology.assignment import TopologyAssignment
 from muster_scheduling.placement.topology.find import TopologyPodSet
 from muster_scheduling.preemption.victims import Wanted
 from muster_scheduling.quota import FlavorResource

@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import assert_never
 
 from muster_domain.conditions import Explanation, PreemptionReason
+from muster_domain.nodes import TopologyAssignment
 from muster_domain.states import Admission
-from muster_scheduling.placement.topology.assignment import TopologyAssignment
 from muster_scheduling.preemption.victims import Wanted
 from muster_scheduling.quota import FlavorResource, Vector
 from muster_scheduling.snapshot.board import Seats

@@ -4,14 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from muster_domain.conditions import PendingReason
+from muster_domain.nodes import DomainCount, TopologyAssignment
 from muster_domain.queues import ClusterQueue
 from muster_domain.states import Admission
 from muster_scheduling.admission.assignment import Assignment, Choice, PodSetAssignment
 from muster_scheduling.admission.modes import Mode
-from muster_scheduling.placement.topology.assignment import (
-    DomainCount,
-    TopologyAssignment,
-)
 from muster_scheduling.placement.topology.find import Replacement, TopologyPodSet
 from muster_scheduling.snapshot.activity import delays_topology
 from muster_scheduling.snapshot.board import (

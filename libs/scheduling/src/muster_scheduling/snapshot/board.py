@@ -7,8 +7,8 @@ process, as Kueue does it, the board keeps what is used of each topology and is 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from muster_domain.nodes import TopologyAssignment
 from muster_domain.quantity import Resources, add, scale
-from muster_scheduling.placement.topology.assignment import TopologyAssignment
 from muster_scheduling.placement.topology.find import (
     NoTopology,
     Replacement,

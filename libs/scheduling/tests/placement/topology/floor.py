@@ -1,10 +1,9 @@
 """Nodes and pod sets for the topology tests, written short."""
 
-from muster_domain.nodes import Node, NodeCondition
+from muster_domain.nodes import DomainCount, Node, NodeCondition, TopologyAssignment
 from muster_domain.queues import ResourceFlavor, Topology
 from muster_domain.selectors import Taint
 from muster_domain.workload import SliceConstraint, TopologyMode, TopologyRequest
-from muster_scheduling.placement.topology.assignment import DomainCount, TopologyAssignment
 from muster_scheduling.placement.topology.find import Found, NoTopology, TopologyPodSet
 from muster_scheduling.placement.topology.snapshot import TopologySnapshot, topology_snapshot
 

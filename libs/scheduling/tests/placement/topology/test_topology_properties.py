@@ -3,8 +3,8 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from muster_domain.nodes import TopologyAssignment
 from muster_domain.workload import TopologyMode
-from muster_scheduling.placement.topology.assignment import TopologyAssignment
 from muster_scheduling.placement.topology.find import find_assignments
 from muster_scheduling.placement.topology.terms import TopologyOptions
 

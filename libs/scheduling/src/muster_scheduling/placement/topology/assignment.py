@@ -1,31 +1,11 @@
-"""Where the pods of a set sit, as counts per lowest domain."""
+"""Changing where the pods of a set sit, as counts per lowest domain."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from muster_domain.nodes import DomainCount, TopologyAssignment
 
 Path = tuple[str, ...]
 """Label values from the widest level down. A full path identifies a domain, a value does not."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DomainCount:
-    """`count` pods in the domain with these values of the assignment's levels."""
-
-    values: Path
-    count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopologyAssignment:
-    """Counts by domain, in path order. `levels` are node labels; hostnames stand alone (R-87)."""
-
-    levels: tuple[str, ...]
-    domains: tuple[DomainCount, ...]
-
-    @property
-    def pods(self) -> int:
-        """How many pods are assigned."""
-        return sum(domain.count for domain in self.domains)
 
 
 def merge(

@@ -5,17 +5,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from muster_domain.nodes import DomainCount, TopologyAssignment
 from muster_domain.quantity import Resources, add
 from muster_domain.selectors import NodeDemand
 from muster_domain.workload import TopologyMode, TopologyRequest
 from muster_scheduling.placement.columns import Mask
-from muster_scheduling.placement.topology.assignment import (
-    DomainCount,
-    TopologyAssignment,
-    merge,
-    truncate,
-    without,
-)
+from muster_scheduling.placement.topology.assignment import merge, truncate, without
 from muster_scheduling.placement.topology.balanced import choose_balanced
 from muster_scheduling.placement.topology.counts import Counts, count_up
 from muster_scheduling.placement.topology.selection import Chosen, NotFitting, Selection

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from muster_domain.nodes import Node, NodeCondition
+from muster_domain.nodes import Node, NodeCondition, TopologyAssignment
 from muster_domain.quantity import Resources, add, scale
 from muster_domain.queues import ResourceFlavor, Topology
 from muster_domain.selectors import NodeDemand, Toleration, untolerated
 from muster_scheduling.placement.columns import LIMIT, Mask, Shape, Vector, pods_fitting
 from muster_scheduling.placement.outcome import Predicate
 from muster_scheduling.placement.record import HOSTNAME, PODS, pod_usage
-from muster_scheduling.placement.topology.assignment import Path, TopologyAssignment
+from muster_scheduling.placement.topology.assignment import Path
 from muster_scheduling.placement.topology.counts import LevelCounts, leaf_counts
 from muster_scheduling.placement.topology.terms import TopologyOptions
 from muster_scheduling.placement.topology.tree import TopologyTree, grow_tree
