@@ -69,7 +69,7 @@ async def _examine(bus_login: Login, ledger_login: Login, api: Api) -> Findings:
         reading = asyncio.create_task(feed.run())
         await feed.wait_complete(OBJECTS_WAIT_S)
         reading.cancel()
-        log = await bus.read_to_end(EVENTS.name, "muster.evt.>")
+        log = await bus.read_to_end(EVENTS.name, *EVENTS.subjects)
         audit = Audit(dict(catalogue.cluster_queues)).read(log)
         broken = dict(audit.conclude())
         await _compare_stores(store, audit, broken)
