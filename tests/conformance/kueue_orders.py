@@ -32,7 +32,7 @@ def strict_fifo(case: dict[str, Any]) -> dict[str, Any]:
     )
     local = LocalQueue(namespace="", name="", cluster_queue="cq")
     view = AdmissionView(
-        Configuration(cluster_queues={"cq": queue}, local_queues={local.key: local}), policy
+        Configuration(cluster_queues={"cq": queue}, local_queues={local.key: local}, policy=policy)
     )
     for place, record in enumerate(world.records):
         view.add_pending(pending_of(record, policy, place), 0)
@@ -76,7 +76,7 @@ def entries(case: dict[str, Any]) -> dict[str, Any]:
     """The order of a cycle's entries."""
     policy = policy_of(case)
     queue = ClusterQueue(name="cq", namespace_selector=Selector())
-    view = AdmissionView(Configuration(cluster_queues={"cq": queue}), policy)
+    view = AdmissionView(Configuration(cluster_queues={"cq": queue}, policy=policy))
     found = [
         Entry(
             pending_of(load_record(row["workload"]), policy, place),

@@ -71,6 +71,7 @@ class World:
     admission_checks: dict[str, AdmissionCheck] = field(default_factory=dict)
     inactive_checks: frozenset[str] = frozenset()
     records: list[WorkloadRecord] = field(default_factory=list)
+    policy: Policy = Policy()
 
     def configuration(self) -> Configuration:
         """What the core is configured with."""
@@ -83,12 +84,13 @@ class World:
             topologies=self.topologies,
             admission_checks=self.admission_checks or None,
             inactive_checks=self.inactive_checks,
+            policy=self.policy,
         )
 
 
 def load_world(case: Mapping[str, Any]) -> World:
     """Load a case's objects; kinds that Muster does not read play no part."""
-    world = World()
+    world = World(policy=policy_of(case))
     for manifest in case["objects"]:
         if manifest["kind"] == "LimitRange":
             continue
@@ -263,9 +265,9 @@ def is_holder(record: WorkloadRecord) -> bool:
 
 def make_view(case: Mapping[str, Any], world: World) -> AdmissionView:
     """The core's state with everybody in it who holds quota or waits."""
-    policy = policy_of(case)
+    policy = world.policy
     now_ms = milliseconds(case["config"].get("clock"))
-    view = AdmissionView(world.configuration(), policy)
+    view = AdmissionView(world.configuration())
     for name, used in (case.get("incoming") or {}).get("initialLocalQueueUsage", {}).items():
         consumed = {r: parse_quantity_milli(q) * FINE for r, q in used.items()}
         key = name if "/" in name else f"default/{name}"

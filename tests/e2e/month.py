@@ -36,7 +36,6 @@ from muster_placement.settings import PlacementSettings
 from muster_rating.prices import HOUR_MS, PriceBook
 from muster_runtime.machine import Machine
 from muster_runtime.reader import Received
-from muster_scheduling.policy import Policy
 from muster_simulation.log import VirtualLog
 from muster_simulation.manifests import configuration_of, load_documents, workload_of
 
@@ -123,7 +122,7 @@ class Month:
         for partition in sorted(partitions):
             owner = self._own(
                 partition,
-                lambda image: AdmissionMachine(image, AdmissionSettings(), Policy(), metrics),
+                lambda image: AdmissionMachine(image, AdmissionSettings(), metrics),
             )
             owner.machine.configure(configuration, 0, self.now_ms)
 

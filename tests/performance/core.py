@@ -25,7 +25,7 @@ from muster_domain.queues import (
 )
 from muster_domain.selectors import Selector
 from muster_domain.workload import LocalQueueRef, Owner, PodSet, Workload
-from muster_scheduling import AdmissionView, Configuration, PendingWorkload, Policy, prepare
+from muster_scheduling import AdmissionView, Configuration, PendingWorkload, prepare
 from muster_scheduling.admission import Budget, Decision, ReserveQuota, decide
 
 GPU = "nvidia.com/gpu"
@@ -76,7 +76,7 @@ class _Bench:
     """A view, and workloads that nobody has submitted yet."""
 
     def __init__(self) -> None:
-        self.view = AdmissionView(_configuration(), Policy())
+        self.view = AdmissionView(_configuration())
         self._numbers = count()
         self._templates = [
             prepare(_workload(queue, size), self.view.policy) for queue in QUEUES for size in SIZES

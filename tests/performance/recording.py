@@ -33,7 +33,6 @@ from muster_runtime.configuration import configuration_of
 from muster_runtime.machine import Changes, Machine
 from muster_runtime.publisher import Outgoing
 from muster_runtime.reader import Received
-from muster_scheduling.policy import Policy
 
 from . import house
 
@@ -203,7 +202,7 @@ def catalogue() -> ObjectCatalogue:
 def admission_machine(declared: ObjectCatalogue, partition: str) -> AdmissionMachine:
     """Admission of one partition, with nothing in it."""
     machine = AdmissionMachine(
-        _empty(partition), AdmissionSettings(), Policy(), AdmissionMetrics(CollectorRegistry())
+        _empty(partition), AdmissionSettings(), AdmissionMetrics(CollectorRegistry())
     )
     machine.configure(configuration_of(declared, partition), declared.sequence, NOW_MS)
     return machine

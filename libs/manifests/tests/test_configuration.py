@@ -1,27 +1,37 @@
 import pytest
 
-from muster_domain.queues import UndeclaredResources
-from muster_domain.selectors import Requirement, Selector, SelectorOperator
-from muster_manifests import KueueConfiguration, ManifestError, load_configuration
-from muster_manifests.kueue.configuration import (
+from muster_domain.policy import (
     AdmissionFairSharing,
-    FairSharingStrategy,
-    RequeuingTimestamp,
+    FairSharing,
+    FairStrategy,
+    Improvements,
+    Lifecycle,
+    Policy,
+    RequeueTimestamp,
+    StrictScope,
     Transformation,
     TransformationStrategy,
-    WaitForPodsReady,
 )
+from muster_manifests import KueueConfiguration, ManifestError, load
+from muster_manifests.kueue.configuration import MUSTER_IMPROVEMENTS
 
 HEAD = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
-FINAL, INITIAL = FairSharingStrategy.FINAL_SHARE, FairSharingStrategy.INITIAL_SHARE
+FINAL, INITIAL = FairStrategy.FINAL_SHARE, FairStrategy.INITIAL_SHARE
 
 
 def read(text: str) -> KueueConfiguration:
-    return load_configuration(HEAD + text, source="kueue.yaml")
+    (document,) = load(HEAD + text, source="kueue.yaml").documents
+    assert isinstance(document.content, KueueConfiguration)
+    return document.content
+
+
+def warnings(text: str) -> list[str]:
+    return [str(warning) for warning in load(HEAD + text, source="f").warnings]
 
 
 def test_an_empty_configuration_is_kueue_s_default() -> None:
-    assert read("") == KueueConfiguration()
+    assert read("") == KueueConfiguration(name="default", policy=Policy(), lifecycle=Lifecycle())
+    assert read("metadata: {name: mine}\n").name == "mine"
 
 
 def test_a_configuration_with_everything() -> None:
@@ -45,50 +55,70 @@ resources:
     strategy: Replace
     outputs: {example.com/accelerator-memory: 5Ki, credits: -10}
     multiplyBy: tickets
-manageJobsWithoutQueueName: true
-managedJobsNamespaceSelector: {matchExpressions: [{key: managed, operator: Exists}]}
-integrations: {frameworks: [batch/job, pod]}
-metrics: {enableClusterQueueResources: true}
 objectRetentionPolicies: {workloads: {afterFinished: 1h, afterDeactivatedByKueue: "0s"}}
-featureGates: {PartialAdmission: false}
-clientConnection: {qps: 50}
+featureGates: {PartialAdmission: false, FairSharingPrioritizeNonBorrowing: false}
+muster: {preemptorClaims: true, strictFIFOScope: ResourceGroup}
 """
+    assert warnings(text) == []
     assert read(text) == KueueConfiguration(
-        wait_for_pods_ready=WaitForPodsReady(
-            timeout_ms=600_000,
-            recovery_timeout_ms=90_000,
-            block_admission=True,
-            timestamp=RequeuingTimestamp.CREATION,
-            backoff_limit=5,
-            backoff_base_ms=2000,
-            backoff_max_ms=9000,
-        ),
-        fair_sharing=(INITIAL,),
-        admission_fair_sharing=AdmissionFairSharing(
-            usage_half_life_ms=168 * 3_600_000,
-            usage_sampling_interval_ms=500,
-            resource_weights_milli={"cpu": 500, "nvidia.com/gpu": 2000},
-        ),
-        undeclared_resources=UndeclaredResources.IGNORE,
-        exclude_resource_prefixes=("networking.example.com/",),
-        transformations=(
-            Transformation(
-                resource="nvidia.com/mig-4g.5gb",
-                strategy=TransformationStrategy.REPLACE,
-                outputs={"example.com/accelerator-memory": 5 * 1024 * 1000, "credits": -10_000},
-                multiply_by="tickets",
+        name="default",
+        policy=Policy(
+            fair_sharing=FairSharing(strategies=(INITIAL,), prioritize_non_borrowing=False),
+            admission_fair_sharing=AdmissionFairSharing(
+                half_life_ms=168 * 3_600_000,
+                sampling_ms=500,
+                weights_milli={"cpu": 500, "nvidia.com/gpu": 2000},
+            ),
+            requeue_timestamp=RequeueTimestamp.CREATION,
+            partial_admission=False,
+            exclude_prefixes=("networking.example.com/",),
+            transformations=(
+                Transformation(
+                    source="nvidia.com/mig-4g.5gb",
+                    strategy=TransformationStrategy.REPLACE,
+                    outputs_milli={
+                        "example.com/accelerator-memory": 5 * 1024 * 1000,
+                        "credits": -10_000,
+                    },
+                    multiply_by="tickets",
+                ),
+            ),
+            ignore_undeclared=True,
+            improvements=Improvements(
+                preemptor_claims=True, strict_scope=StrictScope.RESOURCE_GROUP
             ),
         ),
-        manage_jobs_without_queue_name=True,
-        managed_jobs_namespaces=Selector(
-            requirements=(Requirement(key="managed", operator=SelectorOperator.EXISTS),)
+        lifecycle=Lifecycle(
+            ready_ms=600_000,
+            recovery_ms=90_000,
+            block_admission=True,
+            requeue_timestamp=RequeueTimestamp.CREATION,
+            requeue_limit=5,
+            requeue_base_ms=2000,
+            requeue_max_ms=9000,
+            keep_finished_ms=3_600_000,
+            keep_deactivated_ms=0,
         ),
-        frameworks=("batch/job", "pod"),
-        cluster_queue_metrics=True,
-        keep_finished_ms=3_600_000,
-        keep_deactivated_ms=0,
-        feature_gates={"PartialAdmission": False},
     )
+
+
+def test_compatible_is_the_default_and_an_option_by_name_wins() -> None:
+    assert read("muster: {kueueCompat: true}\n").policy == Policy()
+    assert read("muster: {kueueCompat: false}\n").policy.improvements == MUSTER_IMPROVEMENTS
+    one = read("muster: {kueueCompat: false, workloadsPerQueueAndCycle: 1}\n").policy.improvements
+    assert (one.heads_per_cycle, one.preemptor_claims) == (1, True)
+
+
+def test_what_has_no_effect_is_named_once_with_its_place() -> None:
+    text = "leaderElection: {leaderElect: true}\nclientConnection: {qps: 50}\n"
+    assert warnings(text) == [
+        "f:1:1: of no effect outside Kubernetes: clientConnection, leaderElection"
+    ]
+    assert warnings("fairSharign: {}\n") == [
+        "f:3:1: fairSharign: unknown field, ignored; did you mean fairSharing?"
+    ]
+    (gate,) = warnings("featureGates: {TopologyAwareScheduling: true}\n")
+    assert gate.startswith("f:3:16: featureGates.TopologyAwareScheduling: of no effect here")
 
 
 @pytest.mark.parametrize(
@@ -103,17 +133,26 @@ clientConnection: {qps: 50}
     ],
 )
 def test_fair_sharing_is_on_when_it_is_written(
-    text: str, strategies: tuple[FairSharingStrategy, ...] | None
+    text: str, strategies: tuple[FairStrategy, ...] | None
 ) -> None:
-    assert read(text).fair_sharing == strategies
+    fair = read(text).policy.fair_sharing
+    assert (None if fair is None else fair.strategies) == strategies
 
 
-def test_waiting_for_pods_can_be_switched_off_in_part_or_whole() -> None:
-    assert read("waitForPodsReady: {enable: false}\n").wait_for_pods_ready is None
-    never = read("waitForPodsReady: {timeout: 5m, recoveryTimeout: 0s}\n").wait_for_pods_ready
-    assert never == WaitForPodsReady(timeout_ms=300_000, recovery_timeout_ms=None)
-    same = read("waitForPodsReady: {timeout: 5m}\n").wait_for_pods_ready
-    assert same == WaitForPodsReady(timeout_ms=300_000, recovery_timeout_ms=300_000)
+@pytest.mark.parametrize(
+    ("text", "ready_ms", "recovery_ms"),
+    [
+        ("enable: false", None, None),
+        ("timeout: 5m, recoveryTimeout: 0s", 300_000, None),
+        ("timeout: 5m", 300_000, 300_000),
+        ("timeout: 5m, recoveryTimeout: 10s", 300_000, 10_000),
+    ],
+)
+def test_waiting_for_pods_can_be_switched_off_in_part_or_whole(
+    text: str, ready_ms: int | None, recovery_ms: int | None
+) -> None:
+    lifecycle = read(f"waitForPodsReady: {{{text}}}\n").lifecycle
+    assert (lifecycle.ready_ms, lifecycle.recovery_ms) == (ready_ms, recovery_ms)
 
 
 @pytest.mark.parametrize(
@@ -129,16 +168,12 @@ def test_waiting_for_pods_can_be_switched_off_in_part_or_whole() -> None:
         ),
         ("admissionFairSharing: {resourceWeights: {cpu: 1}}\n", "usageHalfLifeTime: missing"),
         ("featureGates: {X: 1}\n", "1 is not true or false"),
-        ("---\na: 1\n", "not one object"),
+        ("admissionFairSharing: {usageHalfLifeTime: 1h, usageSamplingInterval: 0s}\n", "no time"),
+        ("muster: {workloadsPerQueueAndCycle: 0}\n", "0 is out of range"),
+        ("muster: {strictFIFOScope: Cohort}\n", "write Queue or ResourceGroup"),
     ],
 )
 def test_a_configuration_that_is_refused(text: str, words: str) -> None:
     with pytest.raises(ManifestError) as caught:
         read(text)
     assert words in str(caught.value)
-
-
-def test_something_else_is_no_configuration() -> None:
-    for text in ("", "apiVersion: v1\nkind: Configuration\n"):
-        with pytest.raises(ManifestError, match="not"):
-            load_configuration(text, source="f")

@@ -17,7 +17,6 @@ from muster_domain.workload import Workload
 from muster_ledger.model import Ledger
 from muster_ledger.store import Image
 from muster_runtime.machine import Changes
-from muster_scheduling.policy import Policy
 from muster_scheduling.snapshot.catalog import Configuration
 from muster_testing.builders import PARTITION, T0_MS, placement, received, submitted, workload
 
@@ -53,7 +52,7 @@ class House:
             shard=PARTITION, epoch=1, version=self.version, watermark=0, fields=dict(self.stored)
         )
         metrics = AdmissionMetrics(CollectorRegistry())
-        machine = AdmissionMachine(image, self.settings, Policy(), metrics)
+        machine = AdmissionMachine(image, self.settings, metrics)
         machine.configure(self.configuration, 0, self.now_ms)
         return machine
 
@@ -101,6 +100,7 @@ class House:
         assert again.records == self.machine.book.records
         assert again.live_names == self.machine.book.live_names
         assert again.tombstones == self.machine.book.tombstones
+        assert again.aside == self.machine.book.aside
         assert again.unseated.keys() == self.machine.book.unseated.keys()
         assert Ledger.from_fields(self.stored).balances() == self.machine.book.ledger.balances()
 

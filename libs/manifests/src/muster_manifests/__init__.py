@@ -8,7 +8,7 @@ from muster_manifests.document import Content, DeclaredObject, Document, LoadRes
 from muster_manifests.dump import dump, dump_manifest
 from muster_manifests.gang import GangFinding, GangResult
 from muster_manifests.kubernetes import NodeObject
-from muster_manifests.kueue.configuration import KueueConfiguration, load_configuration
+from muster_manifests.kueue.configuration import KueueConfiguration
 from muster_manifests.kueue.state import make_admission, workload_state
 from muster_manifests.kueue.status import (
     AdmissionStatus,
@@ -69,7 +69,6 @@ __all__ = [
     "dump_manifest",
     "join_pod_group",
     "load",
-    "load_configuration",
     "load_object",
     "load_objects",
     "load_workload_status",

@@ -22,6 +22,7 @@ from muster_domain.queues import (
 )
 from muster_manifests.document import DeclaredObject, Document
 from muster_manifests.kubernetes import NodeObject
+from muster_manifests.kueue.configuration import KueueConfiguration
 from muster_manifests.loader import load_object
 from muster_manifests.problems import ManifestError, Mark, Problem
 from muster_manifests.reader import LoadOptions
@@ -125,6 +126,12 @@ class ObjectCatalogue:
     def admission_checks(self) -> Mapping[str, AdmissionCheck]:
         """AdmissionChecks by name."""
         return self._view(AdmissionCheck)
+
+    @property
+    def configuration(self) -> KueueConfiguration | None:
+        """Kueue's Configuration; the first by name should there be several."""
+        found = self._view(KueueConfiguration)
+        return found[min(found)] if found else None
 
     @property
     def namespaces(self) -> Mapping[str, Namespace]:

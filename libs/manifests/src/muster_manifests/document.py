@@ -17,6 +17,7 @@ from muster_domain.queues import (
     VolcanoQueue,
 )
 from muster_manifests.kubernetes import NodeObject
+from muster_manifests.kueue.configuration import KueueConfiguration
 from muster_manifests.kueue.workload import WorkloadRecord
 from muster_manifests.plain import Plain
 from muster_manifests.problems import Mark, Problem
@@ -28,6 +29,7 @@ DeclaredObject: TypeAlias = (
     | ClusterQueue
     | Cohort
     | HyperNode
+    | KueueConfiguration
     | LocalQueue
     | Namespace
     | NodeObject

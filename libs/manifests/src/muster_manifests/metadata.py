@@ -27,7 +27,7 @@ class Metadata:
     created_at_ms: int | None = None
 
 
-def read_metadata(manifest: ObjectReader, *, namespaced: bool) -> Metadata:
+def read_metadata(manifest: ObjectReader, *, namespaced: bool, default_name: str = "") -> Metadata:
     """Read `metadata` of an object; a generated name derives from the whole object."""
     metadata = manifest.object("metadata")
     metadata.accept(
@@ -35,7 +35,7 @@ def read_metadata(manifest: ObjectReader, *, namespaced: bool) -> Metadata:
         "finalizers", "deletionTimestamp", "deletionGracePeriodSeconds",
     )  # fmt: skip
     return Metadata(
-        name=_name(metadata, manifest.values),
+        name=_name(metadata, manifest.values, default_name),
         namespace=_namespace(metadata, namespaced=namespaced),
         labels=metadata.text_map("labels"),
         annotations=metadata.text_map("annotations"),
@@ -44,10 +44,12 @@ def read_metadata(manifest: ObjectReader, *, namespaced: bool) -> Metadata:
     )
 
 
-def _name(metadata: ObjectReader, written: Mapping[str, Plain]) -> str:
+def _name(metadata: ObjectReader, written: Mapping[str, Plain], default: str) -> str:
     prefix = metadata.text("generateName")
     if "name" not in metadata and prefix:
         name = prefix + _suffix(written, metadata.options.name_seed)
+    elif "name" not in metadata and default:
+        return default
     else:
         name = metadata.required_text("name")
     if name:

@@ -72,7 +72,7 @@ def _read_object(reader: ObjectReader) -> tuple[Manifest, Content] | None:
     if entry is None or version not in entry.versions:
         _decline(reader, group, kind, entry)
         return None
-    metadata = read_metadata(reader, namespaced=entry.namespaced)
+    metadata = read_metadata(reader, namespaced=entry.namespaced, default_name=entry.default_name)
     manifest = Manifest(api_version=api_version, kind=kind, metadata=metadata, body=reader)
     content = entry.parser(manifest)
     if not isinstance(content, WorkloadRecord):

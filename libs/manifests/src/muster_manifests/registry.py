@@ -16,6 +16,7 @@ from muster_manifests.jobs.model_serving import read_model_serving
 from muster_manifests.jobs.ray import read_ray_cluster, read_ray_job, read_ray_service
 from muster_manifests.jobs.spark import read_spark_application
 from muster_manifests.kubernetes import read_namespace, read_node, read_priority_class
+from muster_manifests.kueue.configuration import read_configuration
 from muster_manifests.kueue.flavors import (
     read_admission_check,
     read_resource_flavor,
@@ -35,11 +36,15 @@ Parser = Callable[[Manifest], Content]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindEntry:
-    """How one kind is read: its versions, newest last, and whether it lives in a namespace."""
+    """How one kind is read: its versions, newest last, and whether it lives in a namespace.
+
+    `default_name` is that of an object of which an installation has one and which may go unnamed.
+    """
 
     versions: tuple[str, ...]
     parser: Parser
     namespaced: bool = True
+    default_name: str = ""
 
 
 def _cluster_wide(parser: Parser, *versions: str) -> KindEntry:
@@ -55,6 +60,9 @@ KUBEFLOW = "kubeflow.org"
 _BETAS = ("v1beta1", "v1beta2")
 
 KINDS: dict[tuple[str, str], KindEntry] = {
+    ("config.kueue.x-k8s.io", "Configuration"): KindEntry(
+        versions=_BETAS, parser=read_configuration, namespaced=False, default_name="default"
+    ),
     (KUEUE, "ResourceFlavor"): _cluster_wide(read_resource_flavor, *_BETAS),
     (KUEUE, "Topology"): _cluster_wide(read_topology, "v1alpha1", *_BETAS),
     (KUEUE, "AdmissionCheck"): _cluster_wide(read_admission_check, *_BETAS),

@@ -1,6 +1,7 @@
 """The part of the declared objects that one partition decides by."""
 
 from muster_contracts.partitions import partition_of
+from muster_domain.policy import Policy
 from muster_manifests.catalogue import ObjectCatalogue
 from muster_scheduling.snapshot.catalog import Configuration
 from muster_scheduling.snapshot.volcano import derived_queue_name
@@ -8,6 +9,7 @@ from muster_scheduling.snapshot.volcano import derived_queue_name
 
 def configuration_of(catalogue: ObjectCatalogue, partition: str) -> Configuration:
     """Everything declared, less the queues that stand in other partitions' trees."""
+    kueue = catalogue.configuration
     return Configuration(
         cluster_queues={
             name: queue
@@ -24,4 +26,6 @@ def configuration_of(catalogue: ObjectCatalogue, partition: str) -> Configuratio
             for name, queue in catalogue.volcano_queues.items()
             if partition_of(catalogue.root_of(derived_queue_name(name))) == partition
         },
+        policy=Policy() if kueue is None else kueue.policy,
+        lifecycle=None if kueue is None else kueue.lifecycle,
     )

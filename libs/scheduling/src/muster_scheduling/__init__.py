@@ -2,7 +2,7 @@
 
 Admission keeps one `AdmissionView` per partition, alive between decisions:
 
-    view = AdmissionView(Configuration(cluster_queues=..., local_queues=..., ...), Policy())
+    view = AdmissionView(Configuration(cluster_queues=..., local_queues=..., policy=...))
     view.charge(hold(workload, admission, policy, reserved_at_ms=..., attempt=...))   # holders
     view.add_pending(prepare(workload, policy), now_ms)                               # waiters
     decision = decide(view.snapshot(now_ms), Budget(), victims_inline=False)
@@ -15,20 +15,23 @@ happened since; every one of them costs O(log n) but `configure`. Quantities are
 throughout, keyed by (flavor, resource). Rule numbers R-n are Kueue's.
 """
 
+from muster_domain.policy import (
+    AdmissionFairSharing,
+    FairSharing,
+    FairStrategy,
+    Improvements,
+    Lifecycle,
+    Policy,
+    RequeueTimestamp,
+    StrictScope,
+    Transformation,
+    TransformationStrategy,
+)
 from muster_scheduling.ordering.keys import (
     backoff_expired,
     effective_priority,
     order_key,
     queue_timestamp_ms,
-)
-from muster_scheduling.policy import (
-    AdmissionFairSharing,
-    FairSharing,
-    FairStrategy,
-    Policy,
-    RequeueTimestamp,
-    Transformation,
-    TransformationStrategy,
 )
 from muster_scheduling.snapshot.activity import InactiveReason
 from muster_scheduling.snapshot.catalog import Catalog, Configuration, QueueEntry
@@ -56,7 +59,9 @@ __all__ = [
     "Configuration",
     "FairSharing",
     "FairStrategy",
+    "Improvements",
     "InactiveReason",
+    "Lifecycle",
     "PendingWorkload",
     "PodSetRequest",
     "Policy",
@@ -65,6 +70,7 @@ __all__ = [
     "RequeueTimestamp",
     "ScanBookmark",
     "Snapshot",
+    "StrictScope",
     "Transformation",
     "TransformationStrategy",
     "backoff_expired",

@@ -1,6 +1,7 @@
 """Short words for queues, cohorts and workloads of one flavor (or a few)."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from muster_domain.queues import (
     BorrowWithinCohort,
@@ -105,7 +106,8 @@ def view_of(
     policy: Policy | None = None,
 ) -> AdmissionView:
     """A view with a LocalQueue `ns/<queue>` for every ClusterQueue."""
-    return AdmissionView(configuration(queues, cohorts, flavors=flavors), policy)
+    declared = configuration(queues, cohorts, flavors=flavors)
+    return AdmissionView(replace(declared, policy=policy or Policy()))
 
 
 def configuration(

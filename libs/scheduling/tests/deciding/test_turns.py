@@ -65,12 +65,13 @@ def view_of_two() -> AdmissionView:
     locals_ = {
         f"ns/{name}": LocalQueue(namespace="ns", name=name, cluster_queue="q") for name in "ab"
     }
-    policy = Policy(admission_fair_sharing=HOURLY)
     return AdmissionView(
         Configuration(
-            cluster_queues=base.cluster_queues, flavors=base.flavors, local_queues=locals_
-        ),
-        policy,
+            cluster_queues=base.cluster_queues,
+            flavors=base.flavors,
+            local_queues=locals_,
+            policy=Policy(admission_fair_sharing=HOURLY),
+        )
     )
 
 

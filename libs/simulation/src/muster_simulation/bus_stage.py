@@ -14,7 +14,7 @@ from muster_simulation.manifests import (
     nodes_of,
     workload_of,
 )
-from muster_simulation.play import Seen, differences, policy_of
+from muster_simulation.play import Seen, differences
 from muster_simulation.run import Run
 from muster_simulation.scenario import Expectation, Manifest, Preempted, Scenario
 from muster_simulation.world import NO_FAULTS
@@ -62,7 +62,7 @@ class BusStage:
             faults=NO_FAULTS,
             dedupe_window_ms=DEDUPE_MS,
         )
-        self._run = Run(self._seed, parts, policy_of(self._scenario.policy), flat=False)
+        self._run = Run(self._seed, parts, flat=False)
         for node in self._run.nodes:
             node.start()
         self._run.world.run(self._run.world.now_ms + TRAVEL_MS)

@@ -31,7 +31,6 @@ from muster_scheduling.placement.gang import place
 from muster_scheduling.placement.outcome import Placed
 from muster_scheduling.placement.request import request_for
 from muster_scheduling.placement.table import NodeTable
-from muster_scheduling.policy import Policy
 from muster_scheduling.snapshot.catalog import Configuration
 from muster_scheduling.snapshot.view import AdmissionView, Snapshot
 from muster_scheduling.snapshot.workloads import prepare
@@ -114,7 +113,6 @@ class House:
     """Everything there is. `tell` gets every happening in order; `checked` proves each decision."""
 
     configuration: Configuration
-    policy: Policy
     tell: Callable[[Happening], None]
     checked: bool = False
     now_ms: int = 0
@@ -133,7 +131,7 @@ class House:
     _grew: bool = False
 
     def __post_init__(self) -> None:
-        self.view = AdmissionView(self.configuration, self.policy)
+        self.view = AdmissionView(self.configuration)
 
     def add_nodes(self, nodes: Iterable[Node]) -> None:
         """Let gangs be seated on nodes. Without any node quota alone decides."""
@@ -172,7 +170,7 @@ class House:
             self.tell(_refusal(workload, self.now_ms))
             return
         annotations = workload.pod_sets[0].annotations
-        pending = prepare(workload, self.policy)
+        pending = prepare(workload, self.view.policy)
         never = max_possible(self.view, pending)
         guest = self.guests[workload.id] = Guest(
             workload=workload,
@@ -349,7 +347,7 @@ class House:
         guest.nodes = ()
 
     def _wait(self, guest: Guest, until_ms: int | None) -> None:
-        pending = prepare(guest.workload, self.policy)
+        pending = prepare(guest.workload, self.view.policy)
         pending.attempt = guest.attempt
         pending.requeue_at_ms = until_ms
         pending.avoided = frozenset(guest.avoided)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from muster_domain.errors import InvalidValue
 from muster_domain.nodes import Device, Node
+from muster_domain.policy import Policy
 from muster_domain.quantity import parse_quantity_milli
 from muster_domain.workload import LocalQueueRef, Workload
 from muster_manifests import (
@@ -66,12 +67,18 @@ def object_manifests(scenario: Scenario, naming: Naming) -> list[Manifest]:
         flavor for line in scenario.queues.values() for flavor in (line.flavors or ("default",))
     )
     return [
+        *([configuration_manifest(scenario.config)] if scenario.config else []),
         *(_priority_class(value, naming) for value in sorted(_priorities(scenario))),
         *(_flavor(name, scenario.flavor_labels.get(name, {}), naming) for name in flavors),
         *(_cohort(name, line, naming) for name, line in scenario.cohorts.items()),
         *(manifest for entry in scenario.queues.items() for manifest in queue_of(*entry, naming)),
         *(renamed(manifest, naming) for manifest in scenario.objects),
     ]
+
+
+def configuration_manifest(config: Manifest) -> Manifest:
+    """Kueue's Configuration with these keys."""
+    return {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration", **config}
 
 
 def queue_of(name: str, line: Line, naming: Naming) -> tuple[Manifest, Manifest]:
@@ -151,7 +158,7 @@ def submission_manifest(written: Job | Manifest, naming: Naming) -> Manifest:
 
 def renamed(manifest: Manifest, naming: Naming) -> Manifest:
     """A manifest whose shared names, and references to them, begin with the prefix."""
-    if not naming.prefix:
+    if not naming.prefix or manifest.get("kind") == "Configuration":
         return manifest
     metadata: Manifest = dict(manifest.get("metadata", {}))
     if manifest.get("kind") in _CLUSTER_WIDE or _is_volcano_queue(manifest):
@@ -176,6 +183,7 @@ def load_documents(manifests: Iterable[Manifest], source: str) -> tuple[Document
 
 def configuration_of(catalogue: ObjectCatalogue) -> Configuration:
     """What is declared, as deciding looks at it."""
+    kueue = catalogue.configuration
     return Configuration(
         cluster_queues=dict(catalogue.cluster_queues),
         cohorts=dict(catalogue.cohorts),
@@ -185,6 +193,8 @@ def configuration_of(catalogue: ObjectCatalogue) -> Configuration:
         topologies=dict(catalogue.topologies),
         admission_checks=dict(catalogue.admission_checks),
         volcano_queues=dict(catalogue.volcano_queues),
+        policy=Policy() if kueue is None else kueue.policy,
+        lifecycle=None if kueue is None else kueue.lifecycle,
     )
 
 

@@ -6,7 +6,6 @@ from typing import Protocol
 
 from muster_domain.conditions import Outcome
 from muster_manifests.catalogue import ObjectCatalogue
-from muster_scheduling.policy import FairSharing, Policy
 from muster_simulation.house import Guest, Happening, House, Phase, What
 from muster_simulation.manifests import (
     Naming,
@@ -26,7 +25,6 @@ from muster_simulation.scenario import (
     Preempted,
     Round,
     Scenario,
-    Switches,
 )
 
 QUIET_MS = 600_000
@@ -116,15 +114,6 @@ def play(scenario: Scenario, stage: Stage, naming: Naming) -> list[str]:
     return found
 
 
-def policy_of(switches: Switches) -> Policy:
-    """The decision core's policy."""
-    return Policy(
-        fair_sharing=FairSharing() if switches.fair_sharing else None,
-        priority_sorting_within_cohort=switches.priority_sorting_within_cohort,
-        prioritize_preemptors=switches.prioritize_preemptors,
-    )
-
-
 def differences(expected: Expectation, seen: Seen, seen_before: int) -> list[str]:
     """What differs from an expectation."""
     found: list[str] = []
@@ -195,7 +184,6 @@ class CoreStage:
         self.happenings: list[Happening] = []
         self.house = House(
             configuration_of(self._catalogue),
-            policy_of(scenario.policy),
             self.happenings.append,
             checked=True,
         )

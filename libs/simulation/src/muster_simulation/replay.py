@@ -14,7 +14,7 @@ from muster_simulation.manifests import (
     nodes_of,
     object_manifests,
 )
-from muster_simulation.play import CoreStage, play, policy_of
+from muster_simulation.play import CoreStage, play
 from muster_simulation.scenario import Replay, Scenario
 from muster_simulation.summary import Summary, summarise
 from muster_simulation.trace import read_rows, with_queues, workloads
@@ -59,7 +59,7 @@ def _replay_trace(scenario: Scenario, trace: Replay, seed: int, progress: Progre
     for document in load_documents(object_manifests(scenario, naming), scenario.name or "trace"):
         catalogue.put_document(catalogue.sequence + 1, document)
     happenings: list[Happening] = []
-    house = House(configuration_of(catalogue), policy_of(scenario.policy), happenings.append)
+    house = House(configuration_of(catalogue), happenings.append)
     house.add_nodes(_real_nodes(scenario, naming))
     for number, workload in enumerate(workloads(rows, trace, naming)):
         house.at(workload.created_at_ms, _arrival(house, workload, number, len(rows), progress))

@@ -18,7 +18,6 @@ from muster_domain.states import Finished
 from muster_ledger.store import Image
 from muster_placement.machine import PlacementMachine
 from muster_placement.settings import PlacementSettings
-from muster_scheduling.policy import Policy
 from muster_scheduling.snapshot.catalog import Configuration
 from muster_simulation.audit import Audit
 from muster_simulation.checks import Watch
@@ -57,12 +56,9 @@ def simulate(seed: int) -> Outcomes:
 class Run:
     """All processes of one run. Only `flat` cohorts of fixed quotas can be watched for INV-1."""
 
-    def __init__(
-        self, seed: int, scenario: Scenario, policy: Policy | None = None, *, flat: bool = True
-    ) -> None:
+    def __init__(self, seed: int, scenario: Scenario, *, flat: bool = True) -> None:
         self.scenario = scenario
         self._configuration = scenario.configuration
-        self._policy = policy or Policy()
         self.world = World(seed, scenario.faults, VirtualLog(scenario.dedupe_window_ms))
         self.watch = Watch(scenario.configuration.cluster_queues if flat else {})
         self._metrics = AdmissionMetrics(CollectorRegistry())
@@ -85,8 +81,7 @@ class Run:
             self.world, PLACEMENT_SHARD, self._placement, self._placement_committed
         )
         self._searchers = [
-            SearcherProcess(self.world, name, scenario.configuration, self._policy)
-            for name in partitions
+            SearcherProcess(self.world, name, scenario.configuration) for name in partitions
         ]
         self.world.heartbeat_listeners.append(self._on_heartbeat)
 
@@ -129,7 +124,7 @@ class Run:
 
     def _admission(self, image: Image) -> AdmissionMachine:
         settings = AdmissionSettings(pods_ready_timeout_ms=60_000, reservation_timeout_ms=30_000)
-        machine = AdmissionMachine(image, settings, self._policy, self._metrics)
+        machine = AdmissionMachine(image, settings, self._metrics)
         machine.configure(self._configuration, 0, self.world.now_ms)
         return machine
 

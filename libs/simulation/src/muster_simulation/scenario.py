@@ -163,14 +163,6 @@ class Round(Written):
     expect: Expectation | Literal["nothing_changes"] | None = None
 
 
-class Switches(Written):
-    """The switches of the decision core that a scenario turns."""
-
-    fair_sharing: bool = False
-    priority_sorting_within_cohort: bool = True
-    prioritize_preemptors: bool = False
-
-
 class Replay(Written):
     """Jobs from a CSV file with the columns submit_s, team, gpus and duration_s.
 
@@ -196,7 +188,10 @@ class Replay(Written):
 
 
 class Scenario(Written):
-    """The whole file. `levels` says where it is played, with the reason why not everywhere."""
+    """The whole file. `levels` says where it is played, with the reason why not everywhere.
+
+    `config` has keys of Kueue's Configuration.
+    """
 
     name: str = ""
     shows: str = ""
@@ -204,7 +199,7 @@ class Scenario(Written):
     differs: str = ""
     levels: tuple[Literal["core", "bus", "live"], ...] = ("core", "bus", "live")
     why_not_all: str = ""
-    policy: Switches = Switches()
+    config: Manifest = {}
     cohorts: dict[str, CohortLine] = {}
     queues: dict[str, Line] = {}
     flavor_labels: dict[str, dict[str, str]] = {}

@@ -5,7 +5,6 @@ from muster_contracts.stored import is_admission_fact
 from muster_contracts.subjects import Service
 from muster_preemption.projection import Projection
 from muster_preemption.search import answer
-from muster_scheduling.policy import Policy
 from muster_scheduling.snapshot.catalog import Configuration
 from muster_simulation.nodes import send_event
 from muster_simulation.world import World
@@ -17,19 +16,16 @@ BATCH_MAX = 24
 class SearcherProcess:
     """Follows one partition and answers; a crash loses what it had read and not answered."""
 
-    def __init__(
-        self, world: World, partition: str, configuration: Configuration, policy: Policy
-    ) -> None:
+    def __init__(self, world: World, partition: str, configuration: Configuration) -> None:
         self._world = world
         self._partition = partition
         self._configuration = configuration
-        self._policy = policy
         self._restart()
         self._turn()
 
     def _restart(self) -> None:
         image = self._world.shards.load(self._partition)
-        self._projection = Projection(image, self._policy)
+        self._projection = Projection(image)
         self._projection.configure(self._configuration, 0)
         self._position = image.watermark
 

@@ -16,7 +16,6 @@ from muster_runtime.objects import ObjectFeed
 from muster_runtime.owner import Owner
 from muster_runtime.service import Chassis, run
 from muster_runtime.storage import open_store
-from muster_scheduling.policy import Policy
 
 OBJECTS_WAIT_S = 30.0
 
@@ -46,7 +45,7 @@ async def _work(chassis: Chassis, settings: AdmissionSettings) -> None:
     owner: Owner[AdmissionMachine] = Owner(
         bus=chassis.bus,
         store=open_store(settings),
-        build=lambda image: AdmissionMachine(image, settings, Policy(), metrics),
+        build=lambda image: AdmissionMachine(image, settings, metrics),
         metrics=chassis.metrics,
         tracing=chassis.tracing,
         prepare=prepare,

@@ -33,7 +33,6 @@ from muster_domain.workload import VolcanoQueueRef
 from muster_ledger.holds import Hold, HoldState, hold_id
 from muster_ledger.model import Ledger, Result
 from muster_ledger.store import Image
-from muster_scheduling.policy import Policy
 from muster_scheduling.snapshot.catalog import Configuration
 from muster_scheduling.snapshot.follow import follow
 from muster_scheduling.snapshot.view import AdmissionView
@@ -48,7 +47,7 @@ PRUNE_EVERY_MS = 60_000
 class Book:
     """Records, ledger, view and deadlines of one partition."""
 
-    def __init__(self, image: Image, settings: AdmissionSettings, policy: Policy) -> None:
+    def __init__(self, image: Image, settings: AdmissionSettings) -> None:
         self.settings = settings
         self.partition = image.shard
         self.announcer = WorkloadAnnouncer(image.shard, image.epoch, image.version + 1)
@@ -56,7 +55,7 @@ class Book:
         self.live_names: dict[str, str] = {}
         self.tombstones: dict[str, Tombstone] = tombstones_of(image.fields)
         self.ledger = Ledger.from_fields(image.fields)
-        self.view = AdmissionView(Configuration(), policy)
+        self.view = AdmissionView(Configuration())
         self.unseated: dict[str, None] = {}
         """Workloads that wait because no seats were found, in the order of being told so."""
         self.stopped_doors: frozenset[str] = frozenset()

@@ -12,7 +12,6 @@ from muster_contracts.subjects import Service
 from muster_ledger.store import Image
 from muster_runtime.machine import Changes
 from muster_runtime.reader import Received
-from muster_scheduling.policy import Policy
 from muster_scheduling.snapshot.catalog import Configuration
 
 _SPEAKERS = (Service.GATEWAY, Service.PLACEMENT, Service.PREEMPTION)
@@ -22,9 +21,9 @@ class AdmissionMachine:
     """Owns the workload states and the quota of one partition."""
 
     def __init__(
-        self, image: Image, settings: AdmissionSettings, policy: Policy, metrics: AdmissionMetrics
+        self, image: Image, settings: AdmissionSettings, metrics: AdmissionMetrics
     ) -> None:
-        self.book = Book(image, settings, policy)
+        self.book = Book(image, settings)
         self._metrics = metrics
         self.configured_at = -1
         """The declared object up to which the configuration is known."""

@@ -62,7 +62,10 @@ class ChangeSet:
 
 
 def plan_changes(documents: Iterable[Document], before: ObjectCatalogue) -> ChangeSet:
-    """See what applying would do; of two objects of one name the later counts."""
+    """See what applying would do; of two objects of one name the later counts.
+
+    Raises `Conflict` for a second Configuration.
+    """
     after = before.copy()
     planned: dict[ObjectKey, Planned] = {}
     for document in documents:
@@ -70,12 +73,22 @@ def plan_changes(documents: Iterable[Document], before: ObjectCatalogue) -> Chan
         key = key_of(document)
         planned[key] = Planned(key=key, document=document, effect=_effect(key, document, before))
         after.put_document(before.sequence, document)
+    _check_only_configuration(after)
     return ChangeSet(
         planned=tuple(planned.values()),
         after=after,
         moves=moves(before, after),
         warnings=doubts(planned, after),
     )
+
+
+def _check_only_configuration(after: ObjectCatalogue) -> None:
+    found = [stored.key.name for stored in after.stored("Configuration")]
+    if len(found) > 1:
+        raise Conflict(
+            f"an installation has one Configuration, not {' and '.join(found)}; apply it under the "
+            "name that is there (muster get configuration), or delete that one first"
+        )
 
 
 def _effect(key: ObjectKey, document: Document, before: ObjectCatalogue) -> Effect:

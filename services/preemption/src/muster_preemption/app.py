@@ -25,7 +25,6 @@ from muster_runtime.publisher import Outgoing
 from muster_runtime.reader import Reader, Received
 from muster_runtime.service import Chassis, run
 from muster_runtime.storage import open_store
-from muster_scheduling.policy import Policy
 
 OBJECTS_WAIT_S = 30.0
 BATCH_MAX = 512
@@ -107,7 +106,7 @@ class Follower:
 
     async def _follow(self, partition: str) -> None:
         image = await self._store.load(partition)
-        projection = Projection(image, Policy())
+        projection = Projection(image)
         facts = subjects.workload_events_of(Service.ADMISSION, partition)
         reader = self._bus.read(EVENTS.name, (facts,), after=image.watermark)
         try:

@@ -3,7 +3,6 @@
 from muster_contracts.stored import AdmissionFact, Record, after_fact, records_of, workload_of
 from muster_domain.states import Finished
 from muster_ledger.store import Image
-from muster_scheduling.policy import Policy
 from muster_scheduling.snapshot.catalog import Configuration
 from muster_scheduling.snapshot.follow import follow
 from muster_scheduling.snapshot.view import AdmissionView
@@ -16,10 +15,10 @@ class Projection:
     store had already say nothing new.
     """
 
-    def __init__(self, image: Image, policy: Policy) -> None:
+    def __init__(self, image: Image) -> None:
         self.partition = image.shard
         self.configured_at = -1
-        self.view = AdmissionView(Configuration(), policy)
+        self.view = AdmissionView(Configuration())
         self._stored_version = image.version
         self._records: dict[str, Record] = {}
         for record in records_of(image.fields).values():

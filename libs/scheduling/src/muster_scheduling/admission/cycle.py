@@ -10,6 +10,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from muster_domain.conditions import PendingReason
+from muster_domain.policy import FairSharing, Policy
 from muster_domain.queues import QueueingStrategy, ReclaimWithinCohort
 from muster_scheduling.admission.assignment import Assignment
 from muster_scheduling.admission.flavors import FlavorAssigner, Pinned, PreemptionOracle
@@ -17,7 +18,6 @@ from muster_scheduling.admission.modes import Mode
 from muster_scheduling.admission.partial import largest_gang
 from muster_scheduling.admission.seating import seat_preemptor, second_pass
 from muster_scheduling.fairness import Contender, Tournament
-from muster_scheduling.policy import FairSharing, Policy
 from muster_scheduling.preemption.context import Search, Victim
 from muster_scheduling.preemption.victims import Oracle, victims_for
 from muster_scheduling.quota import FlavorResource, QuotaNode, Vector

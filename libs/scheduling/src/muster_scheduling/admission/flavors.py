@@ -122,7 +122,9 @@ class FlavorAssigner:
         groups = self._entry.group_of
         if "pods" in groups:
             requests["pods"] = count * 1000
-        ignore = self._entry.queue.undeclared_resources is UndeclaredResources.IGNORE
+        ignore = self._view.policy.ignore_undeclared or (
+            self._entry.queue.undeclared_resources is UndeclaredResources.IGNORE
+        )
         return {
             name: requests[name]
             for name in sorted(requests)

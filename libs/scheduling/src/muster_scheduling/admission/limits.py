@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from muster_domain.conditions import Explanation, FlavorVerdict, PendingReason
+from muster_domain.queues import UndeclaredResources
 from muster_scheduling.admission.eligibility import obstacle
 from muster_scheduling.admission.explain import amount
 from muster_scheduling.quota.tree import is_unlimited
@@ -25,7 +26,9 @@ def max_possible(view: AdmissionView, workload: PendingWorkload) -> Explanation 
     entry = view.catalog.queues.get(name)
     if entry is None:
         return None
-    asks = [_Ask(pod_set.name, _asked(entry, pod_set), pod_set) for pod_set in workload.pod_sets]
+    asks = [
+        _Ask(pod_set.name, _asked(view, entry, pod_set), pod_set) for pod_set in workload.pod_sets
+    ]
     uncovered = sorted({r for ask in asks for r in ask.amounts if r not in entry.group_of})
     if uncovered:
         return Explanation(
@@ -115,12 +118,14 @@ def _finding(
     return _too_much(entry, resource, asked, own, reach), verdict
 
 
-def _asked(entry: QueueEntry, pod_set: PodSetRequest) -> dict[str, int]:
+def _asked(view: AdmissionView, entry: QueueEntry, pod_set: PodSetRequest) -> dict[str, int]:
     asked = pod_set.totals(pod_set.min_count)
     if "pods" in entry.group_of:
         asked["pods"] = pod_set.min_count * 1000
     ignored = (
-        volcano_queue_name(entry.name) or entry.queue.undeclared_resources == "IgnoreUndeclared"
+        view.policy.ignore_undeclared
+        or volcano_queue_name(entry.name)
+        or entry.queue.undeclared_resources is UndeclaredResources.IGNORE
     )
     return {
         name: asked[name]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from fractions import Fraction
 
+from muster_domain.policy import AdmissionFairSharing
 from muster_domain.quantity import Resources
-from muster_scheduling.policy import AdmissionFairSharing
 
 FINE = 1_000_000
 """Parts of a milli-unit in which consumption is counted."""

@@ -3,8 +3,8 @@
 import re
 
 from muster_domain.conditions import EvictionReason, PreemptionReason
+from muster_domain.policy import Policy, RequeueTimestamp
 from muster_domain.workload import Workload
-from muster_scheduling.policy import Policy, RequeueTimestamp
 
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,10}")
 PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from muster_domain.conditions import PreemptionReason
+from muster_domain.policy import FairSharing, FairStrategy
 from muster_domain.queues import ReclaimWithinCohort
 from muster_scheduling.fairness.share import Share, share_of
-from muster_scheduling.policy import FairSharing, FairStrategy
 from muster_scheduling.preemption.context import (
     Search,
     Victim,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from muster_domain.conditions import PendingReason
+from muster_domain.policy import Lifecycle, Policy
 from muster_domain.queue_tree import tree_root
 from muster_domain.queues import (
     AdmissionCheck,
@@ -38,7 +39,7 @@ class Configuration:
     """Every declared object that deciding looks at, by name (`namespace/name` for LocalQueues).
 
     `topologies` and `admission_checks` of `None` mean that nobody keeps a list of them, so that a
-    reference to one is taken as good.
+    reference to one is taken as good. `lifecycle` of `None` leaves times to the service's settings.
     """
 
     cluster_queues: Mapping[str, ClusterQueue] = field(default_factory=dict[str, ClusterQueue])
@@ -50,6 +51,8 @@ class Configuration:
     admission_checks: Mapping[str, AdmissionCheck] | None = None
     inactive_checks: frozenset[str] = frozenset()
     volcano_queues: Mapping[str, VolcanoQueue] = field(default_factory=dict[str, VolcanoQueue])
+    policy: Policy = Policy()
+    lifecycle: Lifecycle | None = None
 
 
 @dataclass(frozen=True, slots=True)

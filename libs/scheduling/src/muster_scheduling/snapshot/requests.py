@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from math import ceil
 
+from muster_domain.policy import Policy, Transformation, TransformationStrategy
 from muster_domain.quantity import Resources
-from muster_scheduling.policy import Policy, Transformation, TransformationStrategy
 
 
 def charged_requests(requests: Resources, policy: Policy) -> dict[str, int]:

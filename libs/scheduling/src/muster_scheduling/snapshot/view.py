@@ -17,11 +17,14 @@ from muster_scheduling.fairness.history import (
 )
 from muster_scheduling.ordering.keys import backoff_expired
 from muster_scheduling.ordering.pending import PendingQueue
-from muster_scheduling.policy import Policy
 from muster_scheduling.quota import Journal, QuotaTree, Vector
 from muster_scheduling.snapshot.board import Seats, TopologyBoard
 from muster_scheduling.snapshot.catalog import Catalog, Configuration, QueueEntry
-from muster_scheduling.snapshot.workloads import AdmittedWorkload, PendingWorkload
+from muster_scheduling.snapshot.workloads import (
+    AdmittedWorkload,
+    PendingWorkload,
+    prepare_again,
+)
 
 if TYPE_CHECKING:
     from muster_scheduling.admission.decision import Decision
@@ -32,8 +35,7 @@ _ELIGIBILITY_MAX = 200_000
 class AdmissionView:
     """Everything admission decides by. One writer; not for use from several threads."""
 
-    def __init__(self, configuration: Configuration, policy: Policy | None = None) -> None:
-        self.policy = policy or Policy()
+    def __init__(self, configuration: Configuration) -> None:
         self.admitted: dict[str, dict[str, AdmittedWorkload]] = {}
         self.holders: dict[str, AdmittedWorkload] = {}
         self.holder_of_key: dict[str, AdmittedWorkload] = {}
@@ -56,7 +58,10 @@ class AdmissionView:
         self._load(configuration)
 
     def configure(self, configuration: Configuration) -> None:
-        """Take another configuration; everybody who waits is looked at again (R-43)."""
+        """Take another configuration; everybody who waits is looked at again (R-43).
+
+        Under another policy who waits is prepared anew. Holders keep what they are charged.
+        """
         waiting = [w for queue in self.queues.values() for w in queue.workloads.values()]
         waiting += self.orphans.values()
         parked = {
@@ -70,6 +75,8 @@ class AdmissionView:
         sticky = {
             workload_id for queue in self.queues.values() for workload_id in queue.sticky.values()
         }
+        if configuration.policy != self.policy:
+            waiting = [prepare_again(workload, configuration.policy) for workload in waiting]
         self._load(configuration)
         for workload in waiting:
             self._enqueue(workload, held_back=workload.id in parked)
@@ -356,6 +363,7 @@ class AdmissionView:
         return self.generations.get(entry.root, 0)
 
     def _load(self, configuration: Configuration) -> None:
+        self.policy = configuration.policy
         self.catalog = Catalog(configuration)
         self.tree: QuotaTree = self.catalog.tree
         self.journal: Journal = self.tree.journal

@@ -4,14 +4,14 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
+from muster_domain.policy import Policy
 from muster_domain.selectors import NodeDemand
 from muster_domain.states import Admission
 from muster_domain.workload import LocalQueueRef, PodSet, TopologyRequest, Workload
 from muster_scheduling.ordering.keys import OrderKey, effective_priority, order_key
-from muster_scheduling.policy import Policy
 from muster_scheduling.quota import FlavorResource, Vector, bounded
 from muster_scheduling.snapshot.board import Seats
 from muster_scheduling.snapshot.requests import charged_requests
@@ -69,6 +69,7 @@ class PendingWorkload:
     for those of `lost_node`. Flavors in `avoided` have quota and no seats.
     """
 
+    workload: Workload
     id: str
     key: str
     namespace: str
@@ -86,6 +87,7 @@ class PendingWorkload:
     owned_by_pod: bool = False
     attempt: int = 0
     allowed_flavors: frozenset[str] | None = None
+    reclaimable: Mapping[str, int] = field(default_factory=dict[str, int])
     avoided: frozenset[str] = frozenset()
     replaces: str = ""
     has_quota: bool = False
@@ -157,6 +159,7 @@ def prepare(
     flavors = None if allowed is None else frozenset(name.strip() for name in allowed.split(","))
     shape = _digest(priority, [pod_set.shape for pod_set in pod_sets], sorted(flavors or ()))
     return PendingWorkload(
+        workload=workload,
         id=workload.id,
         key=workload.key,
         namespace=workload.namespace,
@@ -167,7 +170,20 @@ def prepare(
         pod_sets=pod_sets,
         shape=shape,
         allowed_flavors=flavors,
+        reclaimable=done,
         replaces=workload.annotations.get(REPLACES, ""),
+    )
+
+
+def prepare_again(waiting: PendingWorkload, policy: Policy) -> PendingWorkload:
+    """The same workload where it stands, as another policy sees it."""
+    again = prepare(waiting.workload, policy, reclaimable=waiting.reclaimable)
+    return replace(
+        waiting,
+        priority=again.priority,
+        pod_sets=again.pod_sets,
+        shape=again.shape,
+        allowed_flavors=again.allowed_flavors,
     )
 
 

@@ -1,4 +1,7 @@
-"""The switches of the decision core. The defaults are Kueue's (`kueueCompat: true`)."""
+"""How an installation decides, and how long it waits for what: its configuration as values.
+
+The defaults are Kueue's (`kueueCompat: true`).
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -65,13 +68,45 @@ class Transformation:
     multiply_by: str = ""
 
 
+class StrictScope(StrEnum):
+    """Whom the blocked head of a StrictFIFO queue holds up."""
+
+    QUEUE = "Queue"
+    RESOURCE_GROUP = "ResourceGroup"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Improvements:
+    """Where Muster can decide otherwise than Kueue does; the defaults decide as Kueue.
+
+    `preemptor_claims`: what victims give back stays the preemptor's until it starts.
+    `seats_across_flavors`: a gang without seats in one flavor tries the next that has quota.
+    `heads_per_cycle`: so many workloads of a ClusterQueue are looked at in one cycle, until one of
+    them gets nothing.
+    `strict_scope`: whether a blocked StrictFIFO head holds up its queue, or only those who could
+    use a flavor that it could use.
+    `reserve_head`: a head without victims keeps quota from its cohort for the cycle.
+    `own_victims_while_borrowing`: victims in the own queue count also where the request borrows.
+    `reset_reclaimable`: pods that were done count again when a workload starts anew.
+    """
+
+    preemptor_claims: bool = False
+    seats_across_flavors: bool = False
+    heads_per_cycle: int = 1
+    strict_scope: StrictScope = StrictScope.QUEUE
+    reserve_head: bool = True
+    own_victims_while_borrowing: bool = False
+    reset_reclaimable: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """Everything about a decision that is configuration of the installation.
 
     `reseat_within_cycle` looks for other seats when earlier entries of a cycle took them;
     `evict_when_unseated` gives up at once when a lost node cannot be replaced;
-    `scan_progress` keeps a flavor scan's position over changes of quota for one cycle.
+    `scan_progress` keeps a flavor scan's position over changes of quota for one cycle;
+    `ignore_undeclared` lets a request pass for a resource of which a queue has no quota.
     `prioritize_preemptors`, `priority_boost` and `concurrent_admission` are off in Kueue.
     """
 
@@ -91,3 +126,24 @@ class Policy:
     transformations: tuple[Transformation, ...] = ()
     concurrent_admission: bool = False
     preemption_gates: bool = False
+    ignore_undeclared: bool = False
+    improvements: Improvements = Improvements()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifecycle:
+    """How long a workload may take for what, as `waitForPodsReady` and the retention say it.
+
+    `ready_ms` and `recovery_ms` of `None` wait for ever, `requeue_limit` of `None` is endless, a
+    retention of `None` keeps what has ended for as long as the service is told to.
+    """
+
+    ready_ms: int | None = 1_800_000
+    recovery_ms: int | None = 1_800_000
+    block_admission: bool = False
+    requeue_timestamp: RequeueTimestamp = RequeueTimestamp.EVICTION
+    requeue_limit: int | None = None
+    requeue_base_ms: int = 60_000
+    requeue_max_ms: int = 3_600_000
+    keep_finished_ms: int | None = None
+    keep_deactivated_ms: int | None = None
