@@ -61,7 +61,8 @@ def test_racks_of_one_name_in_two_blocks_are_two_domains() -> None:
     assert outcome.reason is UnplaceableReason.TOPOLOGY
     assert outcome.members_seated == 4
     assert outcome.explanation.message == (
-        "4 of 8 members can be seated; main: 2/2 nodes fit, 4 of 8 pods fit in one rack"
+        "4 of 8 members can be seated; "
+        "main: 2/2 nodes fit, the topology fits only 4 out of 8 pods in one rack"
     )
 
 
@@ -133,7 +134,6 @@ def test_more_of_an_elastic_set_stays_in_its_domain() -> None:
 def test_spread_takes_the_emptiest_node_when_all_must_share_one() -> None:
     table = table_of(*rack("b1", "r1", 4, 6, 6))
     seat(table, gang(pod_set(1, demand=NodeDemand(node_selector={HOST: "b1-r1-1"})), workload="v"))
-    topology = TopologyRequest(mode=REQUIRED, node_label=HOST)
-    pods = pod_set(4, topology=topology, levels=LEVELS)
+    pods = pod_set(4, topology=TopologyRequest(mode=REQUIRED, node_label=HOST))
     placed = seat(table, gang(pods, policy=PlacementPolicy.SPREAD))
     assert nodes_of(placed) == {"b1-r1-2": 4}

@@ -9,7 +9,7 @@ import numpy as np
 from muster_scheduling.placement.columns import Columns, Shape, Vector, pods_fitting
 from muster_scheduling.placement.domains import Narrowed, narrow
 from muster_scheduling.placement.plan import Plan, Seating, Unit
-from muster_scheduling.placement.request import PlacementPolicy
+from muster_scheduling.placement.request import GangRequest, PlacementPolicy
 from muster_scheduling.placement.seating import (
     NO_SEATS,
     Seats,
@@ -23,7 +23,7 @@ from muster_scheduling.placement.seating import (
 )
 from muster_scheduling.placement.topology.rows import RowFits, row_tree, seat_rows
 from muster_scheduling.placement.topology.selection import NotFitting
-from muster_scheduling.placement.topology.terms import resolve
+from muster_scheduling.placement.topology.terms import resolve, slice_size
 
 _USED_BY_GANG = 2**60
 """Moves nodes that the gang already uses before (BINPACK) or behind (SPREAD) all others."""
@@ -34,7 +34,7 @@ class Attempt:
     """One order of the pod sets, seated on a private copy of what is free."""
 
     columns: Columns
-    policy: PlacementPolicy
+    request: GangRequest
     plans: Sequence[Plan]
     order: tuple[Unit, ...]
     elastic: bool = False
@@ -47,8 +47,8 @@ class Attempt:
         seats = [NO_SEATS] * len(self.plans)
         several = len(self.order) > 1
         for unit in self.order:
-            if self.plans[unit[0]].pod_set.composite:
-                self._seat_composite(unit, seats)
+            if self.plans[unit[0]].pod_set.by_topology:
+                self._seat_by_topology(unit, seats)
                 continue
             pod_set = self.plans[unit[0]].pod_set
             most = pod_set.least if self.elastic and several else pod_set.count
@@ -62,15 +62,14 @@ class Attempt:
     def _seat_more(self, seats: list[Seats]) -> None:
         for index, found in enumerate(self.plans):
             more = found.pod_set.count - seats[index].members
-            if more and not found.pod_set.composite:
+            if more and not found.pod_set.by_topology:
                 fits = self._beside(index, seats[index], self._fits(index))
                 seats[index] = together((seats[index], self._seat(index, more, fits)))
 
-    def _seat_composite(self, unit: Unit, seats: list[Seats]) -> None:
-        """Seat slices, or workers with their leader: as many whole slices as fit, if elastic."""
+    def _seat_by_topology(self, unit: Unit, seats: list[Seats]) -> None:
+        """Seat a set, or workers with their leader: as many whole slices as fit, if elastic."""
         pod_set = self.plans[unit[0]].pod_set
-        slices = pod_set.topology.slices if pod_set.topology is not None else ()
-        size = slices[0].size if slices else 1
+        size = slice_size(pod_set.topology)
         least, most = -(-pod_set.least // size), pod_set.count // size
         if self.elastic and len(self.order) > 1:
             most = least
@@ -93,9 +92,10 @@ class Attempt:
         if count < max(1, pod_set.least):
             return None
         labels = pod_set.topology_levels
-        terms = resolve(labels, pod_set.topology, count, leaders=len(unit) - 1)
+        options = self.request.options
+        terms = resolve(labels, pod_set.topology, count, leaders=len(unit) - 1, options=options)
         try:
-            return seat_rows(row_tree(self.columns, labels), terms, fits)
+            return seat_rows(row_tree(self.columns, labels), terms, fits, options)
         except NotFitting:
             return None
 
@@ -148,7 +148,7 @@ class Attempt:
         rank = self._rank(index)
         if self.yielding:
             return in_order(narrowed.fits, narrowed.members, rank)
-        if self.policy is PlacementPolicy.SPREAD and not narrowed.one_node:
+        if self.request.policy is PlacementPolicy.SPREAD and not narrowed.one_node:
             filling = partial(spread, rank=rank)
             return by_tier(narrowed.fits, narrowed.members, tier, filling)
         filling = partial(by_tier, tier=tier, fill=partial(pack, rank=rank))
@@ -157,7 +157,7 @@ class Attempt:
     def _rank(self, index: int) -> Vector:
         if self.yielding:
             return self._wanted_by_others(index)
-        away = self.policy is PlacementPolicy.SPREAD
+        away = self.request.policy is PlacementPolicy.SPREAD
         rank = -self.columns.packing if away else self.columns.packing
         if len(self.used):
             rank = rank.copy()

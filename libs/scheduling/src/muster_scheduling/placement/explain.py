@@ -9,12 +9,20 @@ from muster_domain.quantity import format_quantity
 from muster_domain.workload import TopologyMode
 from muster_scheduling.placement.columns import LIMIT, Columns
 from muster_scheduling.placement.domains import narrow
-from muster_scheduling.placement.outcome import PodSetVerdict, Predicate, Refusal, Unplaceable
+from muster_scheduling.placement.outcome import (
+    PodSetVerdict,
+    Predicate,
+    Refusal,
+    Shortfall,
+    Unplaceable,
+)
 from muster_scheduling.placement.plan import Plan, Seating
 from muster_scheduling.placement.record import MILLI, PODS, is_extended
 from muster_scheduling.placement.request import GangRequest, PodSetRequest
 from muster_scheduling.placement.seating import fits_at_most
-from muster_scheduling.placement.topology.terms import UnusableRequest, resolve
+from muster_scheduling.placement.topology.rows import RowFits, row_tree, seat_rows
+from muster_scheduling.placement.topology.selection import NotFitting
+from muster_scheduling.placement.topology.terms import UnusableRequest, resolve, slice_size
 
 _REASONS = (
     (Predicate.RESOURCE, UnplaceableReason.INSUFFICIENT_RESOURCES),
@@ -40,10 +48,10 @@ def unplaceable(
     columns: Columns, request: GangRequest, plans: Sequence[Plan], best: Seating
 ) -> Unplaceable:
     """The refusal of a gang for which the search found at most `best`."""
-    verdicts = tuple(_verdict(columns, found) for found in plans)
+    verdicts = tuple(_verdict(columns, request, found) for found in plans)
     reason = _reason(plans, verdicts)
-    asked = _asked(request)
-    counts = {"members_asked": asked, "members_seated": best.members, "nodes": len(columns)}
+    asked, seated = _asked(request), _seated(verdicts, best)
+    counts = {"members_asked": asked, "members_seated": seated, "nodes": len(columns)}
     for verdict in verdicts:
         for refusal in verdict.refusals:
             name = f"nodes: {refusal.predicate}"
@@ -53,14 +61,22 @@ def unplaceable(
         for found, verdict in zip(plans, verdicts, strict=True)
         if reason is not UnplaceableReason.INSUFFICIENT_RESOURCES or _is_short(found, verdict)
     ]
-    message = f"{best.members} of {asked} members can be seated; " + "; ".join(short)
+    message = f"{seated} of {asked} members can be seated; " + "; ".join(short)
     return Unplaceable(
         reason=reason,
         explanation=Explanation(reason=reason, message=message, counts=counts),
         members_asked=asked,
-        members_seated=best.members,
+        members_seated=seated,
         pod_sets=verdicts,
     )
+
+
+def _seated(verdicts: Sequence[PodSetVerdict], best: Seating) -> int:
+    """The most members that were seated; a topology says it of a set that it refused whole."""
+    alone = verdicts[0] if len(verdicts) == 1 else None
+    if alone is None or alone.topology is None:
+        return best.members
+    return max(best.members, alone.topology.fitting * alone.asked // alone.topology.needed)
 
 
 def _refused(
@@ -127,19 +143,38 @@ def _group(request: GangRequest) -> tuple[str, UnplaceableReason, str, str] | No
     return None
 
 
-def _verdict(columns: Columns, found: Plan) -> PodSetVerdict:
+def _verdict(columns: Columns, request: GangRequest, found: Plan) -> PodSetVerdict:
     pod_set = found.pod_set
     _, fitting = fits_at_most(found.fits, pod_set.count)
-    inside = narrow(found.domains, pod_set, found.fits, pod_set.count).members
+    shortfall = _shortfall(columns, request, found)
+    if shortfall is not None:
+        inside = shortfall.fitting * slice_size(pod_set.topology)
+    else:
+        inside = narrow(found.domains, pod_set, found.fits, pod_set.count).members
     return PodSetVerdict(
         name=pod_set.name,
         asked=pod_set.count,
         fitting=fitting,
         fitting_in_one_domain=inside if found.required else None,
+        topology=shortfall,
         nodes=len(columns),
         nodes_fitting=int(np.count_nonzero(found.fits)),
         refusals=(*_static_refusals(found), *_resource_refusals(columns, found)),
     )
+
+
+def _shortfall(columns: Columns, request: GangRequest, found: Plan) -> Shortfall | None:
+    """What the topology lacks for a set alone; none where it would seat it."""
+    pod_set, labels = found.pod_set, found.pod_set.topology_levels
+    if not pod_set.by_topology or not pod_set.count or not labels:
+        return None
+    terms = resolve(labels, pod_set.topology, pod_set.count, options=request.options)
+    fits = RowFits(found.fits, np.zeros_like(found.fits), found.fits)
+    try:
+        seat_rows(row_tree(columns, labels), terms, fits, request.options)
+    except NotFitting as refusal:
+        return Shortfall(fitting=refusal.fitting, needed=refusal.needed)
+    return None
 
 
 def _static_refusals(found: Plan) -> list[Refusal]:
@@ -194,7 +229,7 @@ def _reason(plans: Sequence[Plan], verdicts: Sequence[PodSetVerdict]) -> Unplace
         inside = verdict.fitting_in_one_domain
         if inside is not None and inside < found.pod_set.least <= verdict.fitting:
             return UnplaceableReason.TOPOLOGY
-        if found.pod_set.composite and verdict.fitting >= found.pod_set.least:
+        if found.pod_set.by_topology and verdict.fitting >= found.pod_set.least:
             return UnplaceableReason.TOPOLOGY
     return UnplaceableReason.GANG_INCOMPLETE
 
@@ -202,13 +237,26 @@ def _reason(plans: Sequence[Plan], verdicts: Sequence[PodSetVerdict]) -> Unplace
 def _describe(found: Plan, verdict: PodSetVerdict, *, several: bool) -> str:
     line = f"{verdict.name}: {verdict.nodes_fitting}/{verdict.nodes} nodes fit"
     topology = found.pod_set.topology
-    if topology is not None and verdict.fitting_in_one_domain is not None:
+    if verdict.topology is not None:
+        line += f", {_describe_shortfall(found, verdict.topology)}"
+    elif topology is not None and verdict.fitting_in_one_domain is not None:
         level = topology.node_label or found.domains.labels[-1]
         line += f", {verdict.fitting_in_one_domain} of {verdict.asked} pods fit in one {level}"
     elif several and verdict.nodes_fitting:
         line += f", {verdict.fitting} of {verdict.asked} pods fit"
     refusals = ", ".join(_describe_refusal(refusal) for refusal in verdict.refusals)
     return f"{line}: {refusals}" if refusals else line
+
+
+def _describe_shortfall(found: Plan, shortfall: Shortfall) -> str:
+    pod_set = found.pod_set
+    topology, size = pod_set.topology, slice_size(pod_set.topology)
+    level = topology.node_label if topology is not None else ""
+    unit = "pods" if size == 1 else f"slices of {size}"
+    inside = f" in one {level or pod_set.topology_levels[-1]}" if found.required else ""
+    name = pod_set.topology_name
+    where = f"topology {name} fits" if name else "the topology fits"
+    return f"{where} only {shortfall.fitting} out of {shortfall.needed} {unit}{inside}"
 
 
 def _describe_refusal(refusal: Refusal) -> str:

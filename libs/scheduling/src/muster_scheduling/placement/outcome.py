@@ -51,10 +51,19 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shortfall:
+    """`fitting` of `needed` slices (pods, where no slices are asked for) fit into a topology."""
+
+    fitting: int
+    needed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PodSetVerdict:
     """What one pod set met. `fitting` is how many of its pods the free nodes could seat alone.
 
-    `fitting_in_one_domain` is the same within the best domain of a required topology.
+    `fitting_in_one_domain` is the same within the best domain of a required topology. `topology` is
+    set where the pod set's topology could not seat it even alone.
     """
 
     name: str
@@ -63,6 +72,7 @@ class PodSetVerdict:
     nodes: int
     nodes_fitting: int
     fitting_in_one_domain: int | None = None
+    topology: Shortfall | None = None
     refusals: tuple[Refusal, ...] = ()
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from muster_domain.nodes import Device, Placement, PodAssignment
+from muster_domain.nodes import Device, Placement, PodAssignment, TopologyAssignment
 from muster_scheduling.placement.devices import pick_devices
 from muster_scheduling.placement.outcome import Gang, SeatedPodSet
 from muster_scheduling.placement.plan import Plan, Seating
@@ -12,6 +12,7 @@ from muster_scheduling.placement.record import MILLI
 from muster_scheduling.placement.request import GangRequest, PodSetRequest
 from muster_scheduling.placement.seating import Seats
 from muster_scheduling.placement.table import NodeTable
+from muster_scheduling.placement.topology.reported import topology_of
 
 
 def seat_members(
@@ -22,7 +23,7 @@ def seat_members(
     Ranks follow pod sets as written and pod indices within a set. A set's nodes are taken in the
     order of their topology domains, then of their names, so that near ranks sit near each other.
     """
-    hand_out = _Devices(table)
+    hand_out = FreeDevices(table)
     pods: list[PodAssignment] = []
     for found, seats in zip(plans, seating.seats, strict=True):
         pods += _seat_set(table, hand_out, found, seats, first_rank=len(pods))
@@ -37,11 +38,25 @@ def seat_members(
             )
             for pod_set, seats in zip(request.pod_sets, seating.seats, strict=True)
         ),
-        placement=Placement(pods=tuple(pods)),
+        placement=Placement(pods=tuple(pods), topology=topologies_of(table, request, pods)),
     )
 
 
-class _Devices:
+def topologies_of(
+    table: NodeTable, request: GangRequest, pods: Sequence[PodAssignment]
+) -> dict[str, TopologyAssignment]:
+    """The seats of each pod set that a declared topology seated, in counts."""
+    nodes = {name: table.node(name) for name in sorted({pod.node for pod in pods})}
+    return {
+        pod_set.name: topology_of(
+            pod_set.levels, (pod for pod in pods if pod.pod_set == pod_set.name), nodes
+        )
+        for pod_set in request.pod_sets
+        if pod_set.levels
+    }
+
+
+class FreeDevices:
     """Free devices of the nodes in use, less what this gang has been given."""
 
     def __init__(self, table: NodeTable) -> None:
@@ -49,6 +64,7 @@ class _Devices:
         self._free: dict[tuple[str, str], list[Device]] = {}
 
     def take(self, node: str, pod_set: PodSetRequest) -> dict[str, tuple[int, ...]]:
+        """The devices of one more pod on a node, by resource."""
         given: dict[str, tuple[int, ...]] = {}
         for resource in sorted(pod_set.requests):
             count = pod_set.requests[resource] // MILLI
@@ -65,7 +81,7 @@ class _Devices:
 
 
 def _seat_set(
-    table: NodeTable, hand_out: _Devices, found: Plan, seats: Seats, *, first_rank: int
+    table: NodeTable, hand_out: FreeDevices, found: Plan, seats: Seats, *, first_rank: int
 ) -> list[PodAssignment]:
     order = np.argsort(seats.rows, kind="stable")
     if found.domains.levels:

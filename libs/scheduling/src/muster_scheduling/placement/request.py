@@ -10,6 +10,7 @@ from muster_domain.queues import ResourceFlavor, Topology
 from muster_domain.selectors import NodeDemand
 from muster_domain.states import Admission, PodSetAdmission
 from muster_domain.workload import PodSet, TopologyRequest, Workload
+from muster_scheduling.placement.topology.terms import TopologyOptions
 
 
 class PlacementPolicy(StrEnum):
@@ -29,7 +30,8 @@ class PodSetRequest:
 
     `min_count` below `count` makes the set elastic: that many must be seated, the rest as far as
     they fit. The labels and tolerations of `flavors`, which admission chose, are added to `demand`.
-    `levels` are the node labels of the flavor's topology from wide to narrow; without them the
+    `levels` are the node labels of the flavor's topology from wide to narrow: with them Kueue's
+    topology rules seat the pods, anywhere if no `topology` is asked for (implied). Without them the
     label that `topology` names stands alone.
     """
 
@@ -59,28 +61,41 @@ class PodSetRequest:
 
     @property
     def topology_levels(self) -> tuple[str, ...]:
-        """Labels that a node must carry to serve the topology request; none without a request."""
-        if self.topology is None:
-            return ()
+        """Labels that a node must carry: all levels of the flavor's topology, else those named."""
+        if self.levels or self.topology is None:
+            return self.levels
         named = (self.topology.node_label, *(one.node_label for one in self.topology.slices))
-        return self.levels or tuple(dict.fromkeys(label for label in named if label))
+        return tuple(dict.fromkeys(label for label in named if label))
 
     @property
-    def composite(self) -> bool:
-        """Whether its topology is more than one domain for the set: slices, or a pod set group."""
-        return self.topology is not None and bool(
-            self.topology.slices or self.topology.pod_set_group
+    def by_topology(self) -> bool:
+        """Whether Kueue's topology rules seat it (R-82 to R-86).
+
+        They do where its flavor has a topology, and for slices and pod set groups.
+        """
+        request = self.topology
+        return bool(self.levels) or (
+            request is not None and bool(request.slices or request.pod_set_group)
         )
+
+    @property
+    def topology_name(self) -> str:
+        """The topology of its flavors; empty where none is declared."""
+        return next((one.topology_name for one in self.flavors if one.topology_name), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangRequest:
-    """One workload's pod sets, seated together or not at all. `excluded` nodes are not used."""
+    """One workload's pod sets, seated together or not at all. `excluded` nodes are not used.
+
+    `options` are Kueue's switches for pod sets that a topology seats; `policy` is for the others.
+    """
 
     workload: str
     pod_sets: tuple[PodSetRequest, ...]
     policy: PlacementPolicy = PlacementPolicy.BINPACK
     excluded: frozenset[str] = frozenset()
+    options: TopologyOptions = TopologyOptions()
 
     def __post_init__(self) -> None:
         names = [pod_set.name for pod_set in self.pod_sets]

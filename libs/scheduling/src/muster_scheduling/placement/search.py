@@ -23,8 +23,8 @@ def seat_gang(columns: Columns, request: GangRequest, plans: Sequence[Plan]) -> 
     (required topology, fewest nodes, largest share of a node), largest total demand first, as
     written, hardest last; each once with the policy and once leaving alone what the other sets
     could use. Full counts come before smaller elastic counts. When none of them succeeds, sets
-    without a required topology get an exhaustive search of bounded length. Slices and pod set
-    groups are seated by Kueue's topology rules.
+    without a required topology get an exhaustive search of bounded length. Where a topology seats
+    every set, the first order is as written, which is Kueue's.
     """
     best = Seating((NO_SEATS,) * len(plans), complete=False)
     for attempt in _attempts(columns, request, plans):
@@ -39,19 +39,17 @@ def seat_gang(columns: Columns, request: GangRequest, plans: Sequence[Plan]) -> 
 def _attempts(columns: Columns, request: GangRequest, plans: Sequence[Plan]) -> Iterator[Attempt]:
     elastic = any(p.pod_set.least < p.pod_set.count for p in plans)
     if len(plans) == 1:
-        yield Attempt(columns, request.policy, plans, ((0,),), elastic=elastic)
+        yield Attempt(columns, request, plans, ((0,),), elastic=elastic)
         return
     orders = _orders(columns, plans)
     for smaller in (False, True) if elastic else (False,):
         for yielding in (False, True):
             for order in orders:
-                yield Attempt(
-                    columns, request.policy, plans, order, elastic=smaller, yielding=yielding
-                )
+                yield Attempt(columns, request, plans, order, elastic=smaller, yielding=yielding)
 
 
 def _exhaustive(columns: Columns, plans: Sequence[Plan]) -> Seating | None:
-    if len(plans) == 1 or any(p.required or p.pod_set.composite for p in plans):
+    if len(plans) == 1 or any(p.required or p.pod_set.by_topology for p in plans):
         return None
     least = tuple(found.pod_set.least for found in plans)
     if any(fits_at_most(p.fits, n)[1] < n for p, n in zip(plans, least, strict=True)):
@@ -66,7 +64,7 @@ def _orders(columns: Columns, plans: Sequence[Plan]) -> list[tuple[Unit, ...]]:
     def hardness(unit: Unit) -> tuple[bool, int, int, Unit]:
         found = plans[unit[0]]
         nodes = int(np.count_nonzero(found.fits))
-        constrained = found.required or found.pod_set.composite
+        constrained = found.required or found.pod_set.by_topology
         return not constrained, nodes, -columns.share_of_largest(found.shape), unit
 
     def demand(unit: Unit) -> tuple[int, Unit]:
@@ -76,4 +74,7 @@ def _orders(columns: Columns, plans: Sequence[Plan]) -> list[tuple[Unit, ...]]:
     written = tuple(units_of(plans))
     hardest = tuple(sorted(written, key=hardness))
     largest = tuple(sorted(written, key=demand))
-    return list(dict.fromkeys((hardest, largest, written, hardest[::-1])))
+    orders = (hardest, largest, written, hardest[::-1])
+    if all(found.pod_set.by_topology for found in plans):
+        orders = (written, *orders)
+    return list(dict.fromkeys(orders))

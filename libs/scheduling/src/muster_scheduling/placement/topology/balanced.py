@@ -36,6 +36,18 @@ class _Siblings:
     used: int
 
 
+def choose(tree: TopologyTree, counts: Counts, terms: Terms, options: TopologyOptions) -> Chosen:
+    """The placement of a request: balanced where that is asked for and possible, else best fit.
+
+    Uses up its counts. Raises `NotFitting`.
+    """
+    if options.balanced and not terms.required and not terms.unconstrained:
+        balanced = choose_balanced(tree, counts, terms, options)
+        if balanced is not None:
+            return balanced
+    return Selection(tree, counts, terms, options).run()
+
+
 def choose_balanced(
     tree: TopologyTree, counts: Counts, terms: Terms, options: TopologyOptions
 ) -> Chosen | None:

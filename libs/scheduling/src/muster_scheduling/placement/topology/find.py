@@ -11,16 +11,15 @@ from muster_domain.selectors import NodeDemand
 from muster_domain.workload import TopologyMode, TopologyRequest
 from muster_scheduling.placement.columns import Mask
 from muster_scheduling.placement.topology.assignment import merge, truncate, without
-from muster_scheduling.placement.topology.balanced import choose_balanced
-from muster_scheduling.placement.topology.counts import Counts, count_up
-from muster_scheduling.placement.topology.selection import Chosen, NotFitting, Selection
+from muster_scheduling.placement.topology.balanced import choose
+from muster_scheduling.placement.topology.counts import count_up
+from muster_scheduling.placement.topology.selection import Chosen, NotFitting
 from muster_scheduling.placement.topology.snapshot import (
     TopologySnapshot,
     count_leaves,
     filter_leaves,
 )
 from muster_scheduling.placement.topology.terms import (
-    Terms,
     TopologyOptions,
     UnusableRequest,
     resolve,
@@ -184,7 +183,7 @@ class _Search:
             snapshot, leaves.usable, leaves.affinity, requests, self.assumed, empty=self.empty
         )
         try:
-            return _select(snapshot, count_up(snapshot.tree, counted, terms), terms, options)
+            return choose(snapshot.tree, count_up(snapshot.tree, counted, terms), terms, options)
         except NotFitting as refusal:
             label = snapshot.tree.labels[terms.level]
             unit = "pods" if terms.slice_size == 1 else f"slices of {terms.slice_size}"
@@ -300,16 +299,6 @@ class _Search:
         mask = np.zeros(len(self.snapshot.offered), np.bool_)
         mask[domains] = True
         return mask
-
-
-def _select(
-    snapshot: TopologySnapshot, counts: Counts, terms: Terms, options: TopologyOptions
-) -> Chosen:
-    if options.balanced and not terms.required and not terms.unconstrained:
-        balanced = choose_balanced(snapshot.tree, counts, terms, options)
-        if balanced is not None:
-            return balanced
-    return Selection(snapshot.tree, counts, terms, options).run()
 
 
 def _whole_slices(request: TopologyRequest, pods: int) -> TopologyRequest:

@@ -6,8 +6,8 @@ import numpy as np
 
 from muster_scheduling.placement.columns import Columns, Vector
 from muster_scheduling.placement.seating import NO_SEATS, Seats
+from muster_scheduling.placement.topology.balanced import choose
 from muster_scheduling.placement.topology.counts import count_up, leaf_counts
-from muster_scheduling.placement.topology.selection import Selection
 from muster_scheduling.placement.topology.terms import Terms, TopologyOptions
 from muster_scheduling.placement.topology.tree import TopologyTree, grow_tree
 
@@ -16,7 +16,11 @@ _NODE = "node"
 
 @dataclass(frozen=True, slots=True)
 class RowTree:
-    """The topology with single nodes as its lowest level; `rows[leaf]` is the leaf's row."""
+    """The topology with single nodes as its lowest level; `rows[leaf]` is the leaf's row.
+
+    Where the topology's own lowest domains are larger, the nodes are one level more, so that what
+    is counted fits on real nodes.
+    """
 
     tree: TopologyTree
     rows: Vector
@@ -36,14 +40,16 @@ def row_tree(columns: Columns, labels: tuple[str, ...]) -> RowTree:
     return columns.remembered((RowTree, labels), lambda: _grow(columns, labels))
 
 
-def seat_rows(found: RowTree, terms: Terms, fits: RowFits) -> tuple[Seats, Seats]:
+def seat_rows(
+    found: RowTree, terms: Terms, fits: RowFits, options: TopologyOptions
+) -> tuple[Seats, Seats]:
     """Seats for the workers and for the leader. Raises `NotFitting`."""
     rows = found.rows
     leaves = leaf_counts(
         fits.workers[rows], fits.beside[rows], fits.leader[rows], np.zeros(len(rows), np.int64)
     )
     counts = count_up(found.tree, leaves, terms)
-    chosen = Selection(found.tree, counts, terms, TopologyOptions()).run()
+    chosen = choose(found.tree, counts, terms, options)
     workers = Seats(
         rows[np.fromiter(chosen.pods, np.int64)], np.fromiter(chosen.pods.values(), np.int64)
     )
@@ -59,5 +65,9 @@ def _grow(columns: Columns, labels: tuple[str, ...]) -> RowTree:
         path = tuple(column.values[int(column.codes[row])] for column in by_label)
         if None not in path:
             row_of[(*(value for value in path if value is not None), record.name)] = row
-    tree = grow_tree((*labels, _NODE), row_of)
+    if len({path[:-1] for path in row_of}) == len(row_of):
+        row_of = {path[:-1]: row for path, row in row_of.items()}
+        tree = grow_tree(labels, row_of)
+    else:
+        tree = grow_tree((*labels, _NODE), row_of)
     return RowTree(tree, np.array([row_of[path] for path in tree.leaves], np.int64))

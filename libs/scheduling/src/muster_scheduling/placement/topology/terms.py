@@ -41,6 +41,11 @@ class Terms:
         return self.count // self.slice_size
 
 
+def slice_size(request: TopologyRequest | None) -> int:
+    """How many pods sit in one domain of the slice level; 1 without slices."""
+    return request.slices[0].size if request is not None and request.slices else 1
+
+
 class UnusableRequest(Exception):
     """The request does not fit the topology's levels; says why."""
 
@@ -70,7 +75,7 @@ def resolve(
         leaders=leaders,
         level=level,
         slice_level=slice_level,
-        slice_size=slices[0].size if slices else 1,
+        slice_size=slice_size(request),
         inner_sizes=_inner_sizes(labels, slices, slice_level) if inner else {},
         required=request is not None and request.mode is TopologyMode.REQUIRED,
         unconstrained=request is None or request.mode is TopologyMode.UNCONSTRAINED,

@@ -1,0 +1,110 @@
+"""Placement on the node table seats what the topology rules assign, pod for pod."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster_domain.nodes import NodeCondition, TopologyAssignment
+from muster_domain.queues import ResourceFlavor, Topology
+from muster_domain.workload import TopologyRequest
+from muster_scheduling.placement.gang import place
+from muster_scheduling.placement.outcome import Placed, Unplaceable
+from muster_scheduling.placement.request import GangRequest, PodSetRequest
+from muster_scheduling.placement.table import NodeTable
+from muster_scheduling.placement.topology.find import TopologyPodSet, find_assignments
+from muster_scheduling.placement.topology.snapshot import topology_snapshot
+from muster_scheduling.placement.topology.terms import TopologyOptions
+
+from .floor import HOST, LEVELS, machine, pods, request
+from .test_topology_properties import floors
+
+FLAVOR = ResourceFlavor(name="flavor", topology_name="floor")
+OPTIONS = st.builds(
+    TopologyOptions, least_free_when_unconstrained=st.booleans(), balanced=st.booleans()
+)
+REQUESTS: st.SearchStrategy[TopologyRequest | None] = st.sampled_from(
+    [
+        None,
+        request(),
+        request("required", "block"),
+        request("required", "rack"),
+        request("required", HOST),
+        request("preferred", "block"),
+        request("preferred", "rack"),
+        request("preferred", HOST),
+        request("required", "block", slices="rack:2"),
+        request("preferred", "block", slices="rack:2 host:1"),
+        request("preferred", "rack", slices="host:2"),
+        request(slices="rack:2"),
+    ]
+)
+
+
+def _asked(wanted: TopologyPodSet) -> PodSetRequest:
+    return PodSetRequest(
+        name=wanted.name,
+        count=wanted.count,
+        requests=wanted.requests,
+        flavors=(FLAVOR,),
+        topology=wanted.topology,
+        levels=LEVELS,
+    )
+
+
+def _agree(cpus: dict[str, int], wanted: list[TopologyPodSet], options: TopologyOptions) -> None:
+    nodes = [machine(path, cpu, pods=5) for path, cpu in cpus.items()]
+    ready = [(node, NodeCondition.READY) for node in nodes]
+    snapshot = topology_snapshot(Topology(name="floor", levels=LEVELS), FLAVOR, ready)
+    table = NodeTable()
+    for node in nodes:
+        table.put_node(node)
+    found = find_assignments(snapshot, wanted, options)
+    gang = GangRequest(workload="w", pod_sets=tuple(map(_asked, wanted)), options=options)
+    outcome = place(table, gang)
+    match outcome:
+        case Placed(placement=placement):
+            assert placement.topology == found
+            for one in wanted:
+                seated = [pod.node for pod in placement.pods if pod.pod_set == one.name]
+                ranked = [
+                    domain.values[-1]
+                    for domain in placement.topology[one.name].domains
+                    for _ in range(domain.count)
+                ]
+                assert seated == ranked
+        case Unplaceable():
+            assert not all(isinstance(one, TopologyAssignment) for one in found.values())
+
+
+@given(cpus=floors(), count=st.integers(1, 10), topology=REQUESTS, options=OPTIONS)
+def test_of_one_pod_set(
+    cpus: dict[str, int], count: int, topology: TopologyRequest | None, options: TopologyOptions
+) -> None:
+    size = topology.slices[0].size if topology is not None and topology.slices else 1
+    _agree(cpus, [pods(count * size, topology, cpu=1)], options)
+
+
+@given(
+    cpus=floors(),
+    workers=st.integers(1, 8),
+    sizes=st.tuples(st.integers(1, 3), st.integers(1, 4)),
+    topology=st.sampled_from(
+        [
+            request("required", "rack", group="g"),
+            request("preferred", "rack", group="g"),
+            request(group="g"),
+        ]
+    ),
+    options=OPTIONS,
+)
+def test_of_workers_with_their_leader(
+    cpus: dict[str, int],
+    workers: int,
+    sizes: tuple[int, int],
+    topology: TopologyRequest,
+    options: TopologyOptions,
+) -> None:
+    sets = [
+        pods(workers, topology, name="workers", cpu=sizes[0]),
+        pods(1, topology, name="leader", cpu=sizes[1]),
+    ]
+    _agree(cpus, sets, options)
