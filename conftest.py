@@ -1,3 +1,3 @@
-"""Fixtures that every package's tests may ask for: `valkey` and `nats`."""
+"""Fixtures that every package's tests may ask for: `valkey`, `nats` and `postgres`."""
 
 pytest_plugins = ["muster_testing.fixtures"]

@@ -10,6 +10,7 @@ from . import source
 
 UNSEEN = {
     "aiosqlite": "sqlalchemy loads it by the name in the database's URL",
+    "asyncpg": "sqlalchemy loads it by the name in the database's URL",
     "hiredis": "redis loads it where it is installed",
     "muster": "muster_stack adds its commands to that package's command line",
     "tzdata": "zoneinfo reads it where the machine has no time zones",

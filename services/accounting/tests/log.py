@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -30,6 +29,8 @@ from muster_domain.workload import LocalQueueRef, Owner, PodSet, Workload
 from muster_rating.price_lists import read_price_list
 from muster_rating.prices import HOUR_MS, PriceBook
 from muster_runtime.reader import Received
+
+from .homes import Home
 
 GPU = "nvidia.com/gpu"
 KUEUE = "kueue.x-k8s.io/v1beta1"
@@ -313,9 +314,9 @@ class Books:
 
 
 async def open_books(
-    folder: Path, *, epoch: int = 1, prices: PriceBook = PRICES, objects_there: int = 0
+    home: Home, *, epoch: int = 1, prices: PriceBook = PRICES, objects_there: int = 0
 ) -> Books:
-    store = UsageStore(f"sqlite+aiosqlite:///{folder / 'usage.db'}")
+    store = UsageStore(home.url)
     metrics = AccountingMetrics(CollectorRegistry())
     try:
         await store.prepare()

@@ -1,28 +1,27 @@
 """From facts of the log to reports, in virtual time."""
 
 import random
-import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
 from muster_contracts.queries import CostLineKind, CostReport
-from muster_domain.errors import Conflict, Fenced, InvalidValue
+from muster_domain.errors import Fenced, InvalidValue
 from muster_domain.money import MICROS
 from muster_domain.nodes import NodeCondition
 from muster_rating.prices import HOUR_MS
 from muster_rating.windows import Window
 
+from .homes import Home
 from .log import GPU, Books, Job, Log, clock, open_books, three_teams
 
 
 @asynccontextmanager
-async def books_of(log: Log, folder: Path) -> AsyncIterator[Books]:
-    books = await open_books(folder)
+async def books_of(log: Log, home: Home) -> AsyncIterator[Books]:
+    books = await open_books(home)
     try:
         if log.objects:
             await books.keeper.take_objects(log.objects)
@@ -42,8 +41,8 @@ def hours(quantity: int) -> Fraction:
     return Fraction(quantity, 1000 * HOUR_MS)
 
 
-async def test_three_teams_on_one_node_add_up_to_the_node(tmp_path: Path) -> None:
-    async with books_of(three_teams(), tmp_path) as books:
+async def test_three_teams_on_one_node_add_up_to_the_node(home: Home) -> None:
+    async with books_of(three_teams(), home) as books:
         report = await books.report("team")
 
     assert euros(report) == {
@@ -75,23 +74,23 @@ async def test_three_teams_on_one_node_add_up_to_the_node(tmp_path: Path) -> Non
         ("label:muster.dev/team", ["datos", "ia", "plataforma"]),
     ],
 )
-async def test_every_dimension_has_the_same_total(tmp_path: Path, by: str, keys: list[str]) -> None:
-    async with books_of(three_teams(), tmp_path) as books:
+async def test_every_dimension_has_the_same_total(home: Home, by: str, keys: list[str]) -> None:
+    async with books_of(three_teams(), home) as books:
         report = await books.report(by)
 
     assert [line.key for line in report.lines] == keys
     assert sum(euros(report).values()) == 4032
 
 
-async def test_a_tenant_sees_its_own_rows(tmp_path: Path) -> None:
-    async with books_of(three_teams(), tmp_path) as books:
+async def test_a_tenant_sees_its_own_rows(home: Home) -> None:
+    async with books_of(three_teams(), home) as books:
         report = await books.report("team", namespaces=("ns-ia",))
 
     assert [line.key for line in report.lines] == ["ia"]
     assert report.total.cost_micros == sum(euros(report).values()) * MICROS
 
 
-async def test_redelivery_in_any_order_ends_in_the_same_rows(tmp_path: Path) -> None:
+async def test_redelivery_in_any_order_ends_in_the_same_rows(home: Home) -> None:
     log = three_teams()
     gang = Job(team="ia", gpus=1, name="again")
     log.reserve(gang, 600)
@@ -100,16 +99,14 @@ async def test_redelivery_in_any_order_ends_in_the_same_rows(tmp_path: Path) -> 
     log.requeue(gang, 611)
     second = replace(gang, attempt=2)
     log.admit(second, 620)
-    async with books_of(log, tmp_path) as books:
+    async with books_of(log, home) as books:
         expected = await books.store.all_attempts()
         expected_nodes = await books.store.node_facts()
 
     for seed in range(20):
         shuffled = log.messages * 3
         random.Random(seed).shuffle(shuffled)
-        folder = tmp_path / str(seed)
-        folder.mkdir()
-        books = await open_books(folder)
+        books = await open_books(home.another())
         try:
             for start in range(0, len(shuffled), 7):
                 await books.take(shuffled[start : start + 7])
@@ -120,14 +117,14 @@ async def test_redelivery_in_any_order_ends_in_the_same_rows(tmp_path: Path) -> 
             await books.close()
 
 
-async def test_a_restart_goes_on_from_the_watermark_with_the_same_view(tmp_path: Path) -> None:
+async def test_a_restart_goes_on_from_the_watermark_with_the_same_view(home: Home) -> None:
     log = three_teams()
-    books = await open_books(tmp_path)
+    books = await open_books(home)
     await books.keeper.take_objects(log.objects)
     await books.take(log.messages[:4])
     await books.close()
 
-    books = await open_books(tmp_path, epoch=2)
+    books = await open_books(home, epoch=2)
     try:
         assert books.keeper.progress.events_sequence == 4
         assert books.keeper.progress.objects_sequence == len(log.objects)
@@ -138,24 +135,24 @@ async def test_a_restart_goes_on_from_the_watermark_with_the_same_view(tmp_path:
         await books.close()
 
 
-async def test_a_writer_whose_lease_is_gone_changes_nothing(tmp_path: Path) -> None:
+async def test_a_writer_whose_lease_is_gone_changes_nothing(home: Home) -> None:
     log = three_teams()
-    old = await open_books(tmp_path, epoch=5)
-    new = await open_books(tmp_path, epoch=6)
+    old = await open_books(home, epoch=5)
+    new = await open_books(home, epoch=6)
     try:
         with pytest.raises(Fenced):
             await old.take(log.messages)
         with pytest.raises(Fenced):
             await old.keeper.take_objects(log.objects)
         with pytest.raises(Fenced):
-            await open_books(tmp_path, epoch=5)
+            await open_books(home, epoch=5)
         assert await new.store.all_attempts() == []
     finally:
         await old.close()
         await new.close()
 
 
-async def test_preempted_time_is_charged_and_shown_as_lost(tmp_path: Path) -> None:
+async def test_preempted_time_is_charged_and_shown_as_lost(home: Home) -> None:
     log = Log()
     log.declare_house({"a": 8})
     for node in ("n1", "n2"):
@@ -167,7 +164,7 @@ async def test_preempted_time_is_charged_and_shown_as_lost(tmp_path: Path) -> No
     second = replace(first, attempt=2)
     log.admit(second, 13)
     log.finish(second, 15)
-    async with books_of(log, tmp_path) as books:
+    async with books_of(log, home) as books:
         report = await books.report("team", hours=20)
 
     [line] = report.lines
@@ -176,7 +173,7 @@ async def test_preempted_time_is_charged_and_shown_as_lost(tmp_path: Path) -> No
     assert line.lost_cost_micros == Fraction("22.40") * MICROS
 
 
-async def test_waiting_for_seats_is_not_charged(tmp_path: Path) -> None:
+async def test_waiting_for_seats_is_not_charged(home: Home) -> None:
     log = Log()
     log.declare_house({"a": 4})
     log.node("n1", 4)
@@ -184,7 +181,7 @@ async def test_waiting_for_seats_is_not_charged(tmp_path: Path) -> None:
     log.reserve(job, 2)
     log.admit(job, 5, reserved_h=2)
     log.finish(job, 10)
-    async with books_of(log, tmp_path) as books:
+    async with books_of(log, home) as books:
         report = await books.report("team", hours=10)
 
     assert [(line.key, line.kind) for line in report.lines] == [
@@ -199,14 +196,14 @@ async def test_waiting_for_seats_is_not_charged(tmp_path: Path) -> None:
     }
 
 
-async def test_a_fenced_node_is_unavailable_and_not_idle(tmp_path: Path) -> None:
+async def test_a_fenced_node_is_unavailable_and_not_idle(home: Home) -> None:
     log = Log()
     log.declare_house({"a": 8})
     log.node("n1", 4)
     log.node("n2", 4)
     log.condition("n2", NodeCondition.FENCED, 5)
     log.condition("n2", NodeCondition.READY, 8)
-    async with books_of(log, tmp_path) as books:
+    async with books_of(log, home) as books:
         report = await books.report("team", hours=10)
 
     assert [line.key for line in report.lines] == ["__unavailable__"]
@@ -214,7 +211,7 @@ async def test_a_fenced_node_is_unavailable_and_not_idle(tmp_path: Path) -> None
     assert hours(report.idle.resource_time[GPU]) == 68
 
 
-async def test_borrowing_follows_the_declared_quota(tmp_path: Path) -> None:
+async def test_borrowing_follows_the_declared_quota(home: Home) -> None:
     log = Log()
     log.declare_house({"a": 3, "b": 1})
     log.node("n1", 4)
@@ -222,7 +219,7 @@ async def test_borrowing_follows_the_declared_quota(tmp_path: Path) -> None:
     log.admit(job, 0)
     log.declare_house({"a": 1, "b": 3}, at_h=6)
     log.finish(job, 10)
-    async with books_of(log, tmp_path) as books:
+    async with books_of(log, home) as books:
         report = await books.report("cluster_queue", hours=10)
 
     lines = {line.key: line for line in report.lines}
@@ -230,25 +227,25 @@ async def test_borrowing_follows_the_declared_quota(tmp_path: Path) -> None:
     assert hours(lines["cq-a"].lent_time[GPU]) == 12
 
 
-async def test_a_volcano_job_is_charged_as_the_hardware_it_sits_on(tmp_path: Path) -> None:
+async def test_a_volcano_job_is_charged_as_the_hardware_it_sits_on(home: Home) -> None:
     log = Log()
     log.declare_house({"a": 4})
     log.node("n1", 4)
     job = Job(team="v", gpus=2, flavor="volcano", queue="volcano/default")
     log.admit(job, 0)
     log.finish(job, 10)
-    async with books_of(log, tmp_path) as books:
+    async with books_of(log, home) as books:
         report = await books.report("team", hours=10)
 
     assert euros(report) == {"v": 28, "__idle__": 28}
 
 
-async def test_running_jobs_are_counted_up_to_now(tmp_path: Path) -> None:
+async def test_running_jobs_are_counted_up_to_now(home: Home) -> None:
     log = Log()
     log.declare_house({"a": 4})
     log.node("n1", 4)
     log.admit(Job(team="a", gpus=1), 0)
-    async with books_of(log, tmp_path) as books:
+    async with books_of(log, home) as books:
         report = await books.report("team", hours=100, through_h=10)
         future = await books.report("team", hours=100, through_h=-1)
 
@@ -259,7 +256,7 @@ async def test_running_jobs_are_counted_up_to_now(tmp_path: Path) -> None:
 
 
 async def test_a_cancel_while_pending_does_not_stretch_the_attempt_before(
-    tmp_path: Path,
+    home: Home,
 ) -> None:
     log = Log()
     job = Job(team="a", gpus=1)
@@ -267,18 +264,18 @@ async def test_a_cancel_while_pending_does_not_stretch_the_attempt_before(
     log.preempt(job, 1)
     log.requeue(job, 2)
     log.finish(job, 500)
-    async with books_of(log, tmp_path) as books:
+    async with books_of(log, home) as books:
         [attempt] = await books.store.all_attempts()
 
     assert attempt.end_ms == clock(2)
 
 
-async def test_an_end_before_its_beginning_counts_as_zero(tmp_path: Path) -> None:
+async def test_an_end_before_its_beginning_counts_as_zero(home: Home) -> None:
     log = Log()
     job = Job(team="a", gpus=1)
     log.admit(job, 7)
     log.finish(job, 6)
-    async with books_of(log, tmp_path) as books:
+    async with books_of(log, home) as books:
         report = await books.report("team", hours=10)
         clamped = books.keeper.metrics.clamped._value.get()
 
@@ -286,14 +283,14 @@ async def test_an_end_before_its_beginning_counts_as_zero(tmp_path: Path) -> Non
     assert clamped == 1
 
 
-async def test_only_attempts_in_the_window_are_read(tmp_path: Path) -> None:
-    async with books_of(three_teams(), tmp_path) as books:
+async def test_only_attempts_in_the_window_are_read(home: Home) -> None:
+    async with books_of(three_teams(), home) as books:
         found = await books.store.attempts_in(Window(clock(452), clock(453)))
 
     assert [attempt.workload_id for attempt in found] == ["id-datos-train", "id-ia-train"]
 
 
-async def test_an_attempt_whose_end_was_lost_ends_with_the_next(tmp_path: Path) -> None:
+async def test_an_attempt_whose_end_was_lost_ends_with_the_next(home: Home) -> None:
     log = Log()
     log.declare_house({"a": 4})
     log.node("n1", 4)
@@ -302,7 +299,7 @@ async def test_an_attempt_whose_end_was_lost_ends_with_the_next(tmp_path: Path) 
     second = replace(job, attempt=2)
     log.admit(second, 5)
     log.finish(second, 6)
-    async with books_of(log, tmp_path) as books:
+    async with books_of(log, home) as books:
         report = await books.report("team", hours=10)
         later = await books.store.attempts_in(Window(clock(8), clock(9)))
 
@@ -310,33 +307,22 @@ async def test_an_attempt_whose_end_was_lost_ends_with_the_next(tmp_path: Path) 
     assert [attempt.number for attempt in later] == [1, 2]
 
 
-async def test_an_empty_window_is_refused(tmp_path: Path) -> None:
-    async with books_of(three_teams(), tmp_path) as books:
+async def test_an_empty_window_is_refused(home: Home) -> None:
+    async with books_of(three_teams(), home) as books:
         with pytest.raises(InvalidValue, match="not after its start"):
             await books.report("team", end_ms=clock(0))
 
 
 async def test_objects_that_were_there_before_the_books_hold_from_the_beginning(
-    tmp_path: Path,
+    home: Home,
 ) -> None:
     log = Log()
     log.declare_house({"a": 4}, at_h=50)
     log.node("n1", 4)
-    books = await open_books(tmp_path, objects_there=len(log.objects))
+    books = await open_books(home, objects_there=len(log.objects))
     try:
         await books.keeper.take_objects(log.objects)
         await books.take(log.messages)
         assert hours((await books.report("team", hours=10)).idle.resource_time[GPU]) == 40
     finally:
         await books.close()
-
-
-async def test_a_store_of_another_schema_is_refused(tmp_path: Path) -> None:
-    books = await open_books(tmp_path)
-    await books.close()
-    with sqlite3.connect(tmp_path / "usage.db") as connection:
-        connection.execute("UPDATE muster_schema SET version = 999")
-    connection.close()
-
-    with pytest.raises(Conflict, match="schema 999"):
-        await open_books(tmp_path)

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
 import pytest
 from prometheus_client import generate_latest
@@ -25,6 +24,7 @@ from muster_runtime.telemetry import Metrics
 from muster_testing.connection import connected_bus, until
 from muster_testing.servers import KillableServer
 
+from .homes import Home
 from .log import GPU, PRICES, Job, Log, clock, three_teams
 
 pytestmark = pytest.mark.servers
@@ -41,9 +41,9 @@ async def bus(nats: KillableServer) -> AsyncIterator[Bus]:
 
 
 @asynccontextmanager
-async def metering(bus: Bus, folder: Path, instance: str = "one") -> AsyncIterator[Meter]:
+async def metering(bus: Bus, home: Home, instance: str = "one") -> AsyncIterator[Meter]:
     """A replica from its start to a clean stop."""
-    store = UsageStore(f"sqlite+aiosqlite:///{folder / 'usage.db'}")
+    store = UsageStore(home.url)
     await store.prepare()
     chassis_metrics = Metrics()
     meter = Meter(
@@ -92,9 +92,9 @@ async def final_report(bus: Bus) -> CostReport:
                 return report
 
 
-async def test_the_log_becomes_a_report(bus: Bus, tmp_path: Path) -> None:
+async def test_the_log_becomes_a_report(bus: Bus, home: Home) -> None:
     log = three_teams()
-    async with metering(bus, tmp_path) as meter:
+    async with metering(bus, home) as meter:
         await bus.publish([outgoing(received) for received in log.objects])
         await bus.publish([outgoing(received) for received in log.messages])
         report = await final_report(bus)
@@ -118,49 +118,47 @@ async def test_the_log_becomes_a_report(bus: Bus, tmp_path: Path) -> None:
 
 
 async def test_messages_that_come_twice_and_in_disorder_change_nothing(
-    bus: Bus, tmp_path: Path
+    bus: Bus, home: Home
 ) -> None:
     log = three_teams()
     await bus.publish([outgoing(received) for received in log.objects])
     twice = [again(received, number) for number, received in enumerate(log.messages)]
     await bus.publish([*reversed(twice), *(outgoing(received) for received in log.messages)])
-    async with metering(bus, tmp_path):
+    async with metering(bus, home):
         report = await final_report(bus)
     assert len(report.lines) == 3
 
 
-async def test_a_restart_goes_on_where_it_stopped(bus: Bus, tmp_path: Path) -> None:
+async def test_a_restart_goes_on_where_it_stopped(bus: Bus, home: Home) -> None:
     log = three_teams()
     await bus.publish([outgoing(received) for received in log.objects])
     await bus.publish([outgoing(received) for received in log.messages[:5]])
-    async with metering(bus, tmp_path) as meter:
+    async with metering(bus, home) as meter:
         await until(lambda: meter._keeper and len(meter._keeper.view.open) == 2)
     await bus.publish([outgoing(received) for received in log.messages[5:]])
-    async with metering(bus, tmp_path, "two"):
+    async with metering(bus, home, "two"):
         await final_report(bus)
 
 
-async def test_the_books_are_rebuilt_from_the_log(bus: Bus, tmp_path: Path) -> None:
+async def test_the_books_are_rebuilt_from_the_log(bus: Bus, home: Home) -> None:
     log = three_teams()
     await bus.publish([outgoing(received) for received in log.objects])
     await bus.publish([outgoing(received) for received in log.messages])
     found: list[object] = []
     for name in ("first", "second"):
-        folder = tmp_path / name
-        folder.mkdir()
-        async with metering(bus, folder) as meter:
+        async with metering(bus, home.another(), name) as meter:
             await final_report(bus)
             found.append((await meter.store.all_attempts(), await meter.store.node_facts()))
     assert found[0] == found[1]
 
 
-async def test_one_replica_writes_and_the_other_takes_over(bus: Bus, tmp_path: Path) -> None:
+async def test_one_replica_writes_and_the_other_takes_over(bus: Bus, home: Home) -> None:
     log = three_teams()
     await bus.publish([outgoing(received) for received in log.objects])
     async with AsyncExitStack() as first:
-        one = await first.enter_async_context(metering(bus, tmp_path, "one"))
+        one = await first.enter_async_context(metering(bus, home, "one"))
         await until(lambda: one._keeper is not None)
-        async with metering(bus, tmp_path, "two") as two:
+        async with metering(bus, home, "two") as two:
             await bus.publish([outgoing(received) for received in log.messages[:5]])
             await until(lambda: one._keeper and len(one._keeper.view.open) == 2)
             assert two._keeper is None
@@ -171,12 +169,12 @@ async def test_one_replica_writes_and_the_other_takes_over(bus: Bus, tmp_path: P
             await final_report(bus)
 
 
-async def test_a_broken_message_is_buried_and_the_rest_goes_on(bus: Bus, tmp_path: Path) -> None:
+async def test_a_broken_message_is_buried_and_the_rest_goes_on(bus: Bus, home: Home) -> None:
     log = three_teams()
     await bus.publish([outgoing(received) for received in log.objects])
     broken = Outgoing(subject=log.messages[1].subject, body=b"{", headers={"ce-id": "broken"})
     await bus.publish([broken, *(outgoing(received) for received in log.messages)])
-    async with metering(bus, tmp_path):
+    async with metering(bus, home):
         await final_report(bus)
         letter = await bus.last(DEAD_LETTERS.name, "muster.dlq.accounting.MUSTER_EVENTS")
     assert letter is not None
@@ -184,13 +182,13 @@ async def test_a_broken_message_is_buried_and_the_rest_goes_on(bus: Bus, tmp_pat
     assert letter.headers["Muster-Subject"] == broken.subject
 
 
-async def test_prices_and_allocations_are_metrics(bus: Bus, tmp_path: Path) -> None:
+async def test_prices_and_allocations_are_metrics(bus: Bus, home: Home) -> None:
     log = Log()
     log.declare_house({"a": 4})
     log.node("n1", 4)
     log.admit(Job(team="a", gpus=2), 0)
     await bus.publish([outgoing(received) for received in (*log.objects, *log.messages)])
-    async with metering(bus, tmp_path) as meter:
+    async with metering(bus, home) as meter:
         await until(lambda: meter._keeper and meter._keeper.view.open)
         await until(
             lambda: meter._keeper and "h100" in {s.flavor for s in meter._keeper.view.spans}

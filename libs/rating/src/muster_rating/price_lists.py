@@ -15,13 +15,13 @@ written; an amount that has become a binary fraction on the way is refused.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from fractions import Fraction
 from typing import cast
 
 from muster_domain.errors import InvalidValue
 from muster_domain.money import parse_amount, parse_currency
 from muster_domain.quantity import parse_quantity_milli
+from muster_rating.dates import read_instant_ms
 from muster_rating.prices import ALWAYS_MS, Price, PriceBook
 
 _BYTES = ("memory", "ephemeral-storage")
@@ -103,18 +103,7 @@ def _hourly(fields: Mapping[str, object], place: str) -> tuple[Fraction, str]:
 def _effective(value: object, place: str) -> int:
     if value is None:
         return ALWAYS_MS
-    text = _text(value, place)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InvalidValue(f"{text!r} is not a time", field=place) from error
-    if moment.tzinfo is None:
-        raise InvalidValue(
-            f"{text!r} does not say its zone", field=place, fix="add Z or +02:00 at the end"
-        )
-    epoch = datetime.fromisoformat("1970-01-01T00:00:00Z")
-    since = moment - epoch
-    return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
+    return read_instant_ms(_text(value, place), place)
 
 
 def _mapping(value: object, place: str) -> Mapping[str, object]:

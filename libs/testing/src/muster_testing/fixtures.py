@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from muster_domain.errors import NotFound
 from muster_testing.containers import NatsContainerServer, RedisContainerServer, docker_is_chosen
+from muster_testing.postgres import PostgresServer
 from muster_testing.servers import KillableServer, NatsServer, ValkeyServer
 
 
@@ -31,4 +33,15 @@ def nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KillableServer]:
             yield server
         return
     with NatsServer(tmp_path_factory.mktemp("nats")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """PostgreSQL; skips where the machine has none."""
+    try:
+        server = PostgresServer()
+    except NotFound as error:
+        pytest.skip(str(error))
+    with server:
         yield server

@@ -17,7 +17,6 @@ def main() -> None:
 
     async def work(chassis: Chassis) -> None:
         store = UsageStore(settings.accounting_url)
-        await store.prepare()
         meter = Meter(
             bus=chassis.bus,
             store=store,
@@ -36,6 +35,7 @@ def main() -> None:
             shards=(SHARD,),
         )
         try:
+            await store.prepare()
             await leases.run(meter.own)
         finally:
             await store.close()

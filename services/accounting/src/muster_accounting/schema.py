@@ -1,15 +1,12 @@
 """The tables of accounting. Times are milliseconds since 1970, quantities milli-units.
 
-Plain column types and statements only, so the same schema stands in SQLite and in PostgreSQL.
+Plain column types and statements only, so the same schema stands in SQLite and in PostgreSQL. A
+store gets it by the revisions in `migrations`, and a test holds those to what stands here.
 """
 
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, Table, Text
 
-SCHEMA_VERSION = 2
-
 metadata = MetaData()
-
-schema = Table("muster_schema", metadata, Column("version", Integer, primary_key=True))
 
 progress = Table(
     "progress",

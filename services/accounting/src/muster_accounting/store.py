@@ -10,15 +10,13 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Select, bindparam, event, insert, or_, select, tuple_, update
-from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import OperationalError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy import Select, bindparam, insert, or_, select, tuple_, update
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from muster_accounting import schema
+from muster_accounting.engine import answering, insert_new, migrate, open_engine
 from muster_accounting.rows import attempt_of, attempt_row, node_fact_of, node_fact_row
-from muster_domain.errors import Conflict, Fenced, Transient
+from muster_domain.errors import Fenced, Transient
 from muster_rating.attempts import Attempt
 from muster_rating.capacity import NodeFact
 from muster_rating.windows import Window
@@ -26,7 +24,6 @@ from muster_rating.windows import Window
 SHARD = "accounting"
 KEYS_MAX = 200
 """Keys in one statement; SQLite takes a bounded number of parameters."""
-BUSY_TIMEOUT_MS = 5000
 READERS_MAX = 4
 
 
@@ -55,28 +52,19 @@ class UsageStore:
     """Reads and writes the tables. One writer at a time, any number of readers."""
 
     def __init__(self, url: str) -> None:
-        self._engine = _open(url)
+        self._engine = open_engine(url)
         self._writing = asyncio.Lock()
         self._reading = asyncio.Semaphore(READERS_MAX)
         self._closed = False
 
     async def prepare(self) -> None:
-        """Create the tables that are missing. Raises `Conflict`, `Transient`."""
-        try:
-            async with self._engine.begin() as connection:
-                await connection.run_sync(schema.metadata.create_all)
-                found = (await connection.execute(select(schema.schema.c.version))).scalar()
-                if found is None:
-                    await connection.execute(
-                        insert(schema.schema).values(version=schema.SCHEMA_VERSION)
-                    )
-                elif found != schema.SCHEMA_VERSION:
-                    raise Conflict(
-                        f"the store has schema {found}, this version needs "
-                        f"{schema.SCHEMA_VERSION}; move it away and it is rebuilt from the log"
-                    )
-        except OperationalError as error:
-            raise Transient(f"the store does not answer: {error}") from error
+        """Bring the tables up to the newest revision.
+
+        Raises `Conflict` for tables that a later version made, or that nobody migrated, and
+        `Transient`.
+        """
+        async with answering(), self._engine.begin() as connection:
+            await connection.run_sync(migrate)
 
     async def close(self) -> None:
         """Wait for what is under way, then let go of all connections."""
@@ -95,20 +83,19 @@ class UsageStore:
         """
         table = schema.progress
         async with self._transaction() as connection:
-            row = (await connection.execute(select(table))).mappings().one_or_none()
-            if row is None:
-                await connection.execute(
-                    insert(table).values(
-                        shard=SHARD,
-                        epoch=epoch,
-                        events_sequence=0,
-                        objects_sequence=0,
-                        objects_at_birth=objects_there,
-                        facts_until_ms=0,
-                    )
-                )
-                return Progress(objects_at_birth=objects_there)
+            await connection.execute(
+                insert_new(connection, table),
+                {
+                    "shard": SHARD,
+                    "epoch": epoch,
+                    "events_sequence": 0,
+                    "objects_sequence": 0,
+                    "objects_at_birth": objects_there,
+                    "facts_until_ms": 0,
+                },
+            )
             await _fence(connection, epoch, {})
+            row = (await connection.execute(select(table))).mappings().one()
             return Progress(
                 events_sequence=row["events_sequence"],
                 objects_sequence=row["objects_sequence"],
@@ -194,42 +181,21 @@ class UsageStore:
         return await asyncio.to_thread(lambda: [attempt_of(row) for row in rows])
 
     async def _rows(self, query: Select[Any]) -> Sequence[Any]:
-        try:
-            async with self._reading:
-                self._check_open()
-                async with self._engine.connect() as connection:
-                    return (await connection.execute(query)).mappings().all()
-        except OperationalError as error:
-            raise Transient(f"the store does not answer: {error}") from error
+        async with answering(), self._reading:
+            self._check_open()
+            async with self._engine.connect() as connection:
+                return (await connection.execute(query)).mappings().all()
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncGenerator[AsyncConnection, None]:
-        try:
-            async with self._writing:
-                self._check_open()
-                async with self._engine.begin() as connection:
-                    yield connection
-        except OperationalError as error:
-            raise Transient(f"the store did not take it: {error}") from error
+        async with answering(), self._writing:
+            self._check_open()
+            async with self._engine.begin() as connection:
+                yield connection
 
     def _check_open(self) -> None:
         if self._closed:
             raise Transient("the store is closed")
-
-
-def _open(url: str) -> AsyncEngine:
-    engine = create_async_engine(url)
-    if engine.dialect.name == "sqlite":
-
-        def configure(connection: DBAPIConnection, _record: ConnectionPoolEntry) -> None:
-            cursor = connection.cursor()
-            cursor.execute("PRAGMA journal_mode=WAL")
-            cursor.execute("PRAGMA synchronous=NORMAL")
-            cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-            cursor.close()
-
-        event.listen(engine.sync_engine, "connect", configure)
-    return engine
 
 
 async def _fence(connection: AsyncConnection, epoch: int, changes: dict[str, int]) -> None:
@@ -283,30 +249,12 @@ async def _known_attempts(
 
 
 async def _add_node_facts(connection: AsyncConnection, facts: Iterable[NodeFact]) -> None:
-    table = schema.node_facts
-    told = {fact.id: fact for fact in facts}
-    ids = sorted(told)
-    for start in range(0, len(ids), KEYS_MAX):
-        some = ids[start : start + KEYS_MAX]
-        known = set(
-            (await connection.execute(select(table.c.id).where(table.c.id.in_(some)))).scalars()
-        )
-        rows = [node_fact_row(told[identity]) for identity in some if identity not in known]
-        if rows:
-            await connection.execute(insert(table), rows)
+    rows = [node_fact_row(fact) for fact in facts]
+    if rows:
+        await connection.execute(insert_new(connection, schema.node_facts), rows)
 
 
 async def _add_objects(connection: AsyncConnection, versions: Iterable[ObjectVersion]) -> None:
-    table = schema.objects
-    told = {version.sequence: version for version in versions}
-    sequences = sorted(told)
-    for start in range(0, len(sequences), KEYS_MAX):
-        some = sequences[start : start + KEYS_MAX]
-        known = set(
-            (
-                await connection.execute(select(table.c.sequence).where(table.c.sequence.in_(some)))
-            ).scalars()
-        )
-        rows = [asdict(told[sequence]) for sequence in some if sequence not in known]
-        if rows:
-            await connection.execute(insert(table), rows)
+    rows = [asdict(version) for version in versions]
+    if rows:
+        await connection.execute(insert_new(connection, schema.objects), rows)

@@ -1,0 +1,79 @@
+"""The database: how it is opened, brought up to date, and what its silence means."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from alembic import command
+from alembic.config import Config
+from alembic.util import CommandError
+from sqlalchemy import Connection, Executable, Table, event, inspect
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from muster_domain.errors import Conflict, Transient
+
+BUSY_TIMEOUT_MS = 5000
+MIGRATIONS = "muster_accounting:migrations"
+MIGRATION_LOCK = 0x6D757374
+"""PostgreSQL's name of the lock under which one replica migrates and the others wait."""
+VERSIONS = "alembic_version"
+
+
+def open_engine(url: str) -> AsyncEngine:
+    """The database at an address of SQLAlchemy; SQLite keeps a write-ahead log."""
+    engine = create_async_engine(url, pool_pre_ping=True)
+    if engine.dialect.name == "sqlite":
+
+        def configure(connection: DBAPIConnection, _record: ConnectionPoolEntry) -> None:
+            cursor = connection.cursor()
+            cursor.execute("PRAGMA journal_mode=WAL")
+            cursor.execute("PRAGMA synchronous=NORMAL")
+            cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+            cursor.close()
+
+        event.listen(engine.sync_engine, "connect", configure)
+    return engine
+
+
+def migrate(connection: Connection) -> None:
+    """Bring the tables up to the newest revision, one replica at a time. Raises `Conflict`."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    else:
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
+    tables = inspect(connection).get_table_names()
+    if tables and VERSIONS not in tables:
+        raise Conflict(
+            f"the store has tables ({', '.join(sorted(tables))}) and no revision of ours; move it "
+            "away and it is rebuilt from the log"
+        )
+    config = Config()
+    config.set_main_option("script_location", MIGRATIONS)
+    config.attributes["connection"] = connection
+    try:
+        command.upgrade(config, "head")
+    except CommandError as error:
+        raise Conflict(f"the store is of a later version than this program: {error}") from error
+
+
+def insert_new(connection: AsyncConnection, table: Table) -> Executable:
+    """A statement that adds rows, and leaves alone those whose primary key is there."""
+    if connection.dialect.name == "sqlite":
+        return sqlite.insert(table).on_conflict_do_nothing()
+    return postgresql.insert(table).on_conflict_do_nothing()
+
+
+@asynccontextmanager
+async def answering() -> AsyncGenerator[None, None]:
+    """What is done inside asks the database. Raises `Transient` where it does not answer."""
+    try:
+        yield
+    except (OperationalError, InterfaceError, OSError) as error:
+        raise Transient(f"the store does not answer: {error}") from error
+    except DBAPIError as error:
+        if not error.connection_invalidated:
+            raise
+        raise Transient(f"the store does not answer: {error}") from error
