@@ -13,7 +13,7 @@ CONFIGURATION = ".importlinter"
 PLANTS = {
     "layers": ("muster_admission/rows.py", "muster_placement.floor"),
     "testing": ("muster_gateway/changes.py", "muster_testing.waiting"),
-    "pure": ("muster_scheduling/policy.py", "random"),
+    "pure": ("muster_domain/policy.py", "random"),
     "dates": ("muster_ledger/store.py", "datetime"),
     "machines": ("muster_placement/machine.py", "time"),
     "store": ("muster_admission/book.py", "redis"),

@@ -98,6 +98,7 @@ class House:
         assert discrepancies(self.machine.book) == []
         again = self._make().book
         assert again.records == self.machine.book.records
+        assert again.view.histories == self.machine.book.view.histories
         assert again.live_names == self.machine.book.live_names
         assert again.tombstones == self.machine.book.tombstones
         assert again.unseated.keys() == self.machine.book.unseated.keys()

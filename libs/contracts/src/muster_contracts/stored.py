@@ -11,6 +11,7 @@ from muster_domain.workload import Workload
 
 WORKLOAD_FIELD = "w/"
 TOMBSTONE_FIELD = "t/"
+USE_FIELD = "u/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,19 @@ class Tombstone:
     message: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalQueueUse:
+    """What a LocalQueue has used lately, up to `updated_ms` (admission fair sharing).
+
+    Amounts are whole millionths of a milli-unit by resource, as decimal text: they outgrow 64 bits.
+    `penalties` are those of workloads that hold quota and were not admitted yet, by id.
+    """
+
+    updated_ms: int
+    consumed: Mapping[str, str]
+    penalties: Mapping[str, Mapping[str, str]]
+
+
 def records_of(fields: Mapping[str, bytes]) -> dict[str, Record]:
     """All workloads in a shard's stored fields, by id, sorted."""
     return {
@@ -49,6 +63,15 @@ def tombstones_of(fields: Mapping[str, bytes]) -> dict[str, Tombstone]:
         if name.startswith(TOMBSTONE_FIELD)
     ]
     return dict(sorted(found, key=lambda item: (item[1].at_ms, item[0])))
+
+
+def uses_of(fields: Mapping[str, bytes]) -> dict[str, LocalQueueUse]:
+    """What LocalQueues used lately in a shard's stored fields, by `namespace/name`, sorted."""
+    return {
+        name.removeprefix(USE_FIELD): codec.decode(LocalQueueUse, fields[name])
+        for name in sorted(fields)
+        if name.startswith(USE_FIELD)
+    }
 
 
 AdmissionFact = (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from muster_admission.announce import WorkloadAnnouncer, is_external
 from muster_admission.settings import AdmissionSettings
+from muster_admission.turns import changed_uses, resume_turns
 from muster_contracts import codec
 from muster_contracts.stored import (
     TOMBSTONE_FIELD,
@@ -35,6 +36,7 @@ from muster_ledger.model import Ledger, Result
 from muster_ledger.store import Image
 from muster_scheduling.snapshot.catalog import Configuration
 from muster_scheduling.snapshot.follow import follow
+from muster_scheduling.snapshot.turns import Turns
 from muster_scheduling.snapshot.view import AdmissionView
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ class Book:
         self.tombstones: dict[str, Tombstone] = tombstones_of(image.fields)
         self.ledger = Ledger.from_fields(image.fields)
         self.view = AdmissionView(Configuration())
+        self.turns = Turns(self.view)
         self.unseated: dict[str, None] = {}
         """Workloads that wait because no seats were found, in the order of being told so."""
         self.stopped_doors: frozenset[str] = frozenset()
@@ -71,6 +74,7 @@ class Book:
         self._deadlines: list[tuple[int, str]] = []
         self._puts: dict[str, Record | bytes | None] = {}
         self._resume()
+        resume_turns(self, image.fields)
 
     def configure(self, configuration: Configuration, now_ms: int) -> None:
         """Take the declared objects; whoever waits is looked at again.
@@ -78,6 +82,7 @@ class Book:
         Who came through a LocalQueue that is stopped does not stand in line while it is.
         """
         self.view.configure(configuration)
+        self.turns.configure(now_ms)
         stopped = frozenset(
             door.key
             for door in configuration.local_queues.values()
@@ -113,6 +118,7 @@ class Book:
         if not in_view:
             follow(self.view, record.workload, record.state, state, now_ms)
             self._hold_at_door(after)
+        self.turns.moved(record.workload.id, door_of(record), now_ms)
         if isinstance(state, Reserved):
             waits = self.waits_ms.setdefault(record.cluster_queue, deque(maxlen=WAITS_KEPT))
             waits.append(max(0, now_ms - record.workload.created_at_ms))
@@ -178,7 +184,8 @@ class Book:
 
         A record that changed more than once in between is written as it is now, once.
         """
-        changes, self._puts = {**self._puts, **self.ledger.take_changes()}, {}
+        changes = {**self._puts, **self.ledger.take_changes(), **changed_uses(self)}
+        self._puts = {}
         puts = {
             name: codec.encode(value) if isinstance(value, Record) else value
             for name, value in changes.items()

@@ -48,6 +48,7 @@ def run_cycle(book: Book, turn: Turn, now_ms: int) -> None:
             del turn.arrived[workload_id]
     for record in book.due(now_ms):
         expire(book, record, now_ms)
+    book.turns.sample(now_ms)
     for proposal in turn.proposals:
         _consider(book, turn, proposal, now_ms)
     turn.proposals.clear()

@@ -93,8 +93,8 @@ class AdmissionMachine:
             return 0
         ends = [since_ms + CLAIM_MS for since_ms in self.turn.claimed_ms.values()]
         ends += [asked_ms + ASK_AGAIN_AFTER_MS for _, asked_ms in self.turn.asked.values()]
-        deadline_ms = self.book.next_deadline_ms()
-        return min(ends if deadline_ms is None else [*ends, deadline_ms], default=None)
+        due = (self.book.next_deadline_ms(), self.book.turns.next_ms())
+        return min([*ends, *(at_ms for at_ms in due if at_ms is not None)], default=None)
 
     def _submitted(self, fact: events.WorkloadSubmitted, traceparent: str, now_ms: int) -> None:
         self.objects_needed = max(self.objects_needed, fact.objects_sequence)

@@ -200,7 +200,7 @@ def perform(view: AdmissionView, effect: Effect, now_ms: int) -> None:
             pending = view.pending(effect.workload_id)
             if pending is not None:
                 if view.shares_turns(view.catalog.queues[effect.admission.cluster_queue]):
-                    view.penalise(pending)
+                    view.penalise(pending, now_ms)
                 view.take(pending)
                 view.hold(holder(pending, effect, now_ms))
         case EvictWorkload():

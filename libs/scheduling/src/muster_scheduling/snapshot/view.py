@@ -273,17 +273,25 @@ class AdmissionView:
         weight = 1000 if declared is None else declared.fair_weight_milli
         return NOTHING if policy is None else history.key(weight, policy)
 
-    def penalise(self, workload: PendingWorkload) -> None:
+    def penalise(self, workload: PendingWorkload, now_ms: int) -> None:
         """Count a workload against its LocalQueue from the moment it is let in, journalled."""
         policy = self.policy.admission_fair_sharing
         if policy is None:
             return
         history = self.histories.get(workload.local_queue)
         if history is None:
-            history = LocalQueueHistory()
+            history = LocalQueueHistory(updated_ms=now_ms)
             self.journal.put(self.histories, workload.local_queue, history)
         penalty = entry_penalty(workload.asks(), policy)
         self.journal.put(history.penalties, workload.id, penalty)
+
+    def look_at_queue_of(self, local_queue: str) -> None:
+        """The order in a LocalQueue's ClusterQueue may have changed: decide about its tree."""
+        door = self.catalog.configuration.local_queues.get(local_queue)
+        entry = None if door is None else self.catalog.queues.get(door.cluster_queue)
+        if entry is not None and len(self.queues[entry.name]):
+            self.dirty[entry.root] = None
+            self._settle()
 
     def drop_penalty(self, local_queue: str, workload_id: str) -> None:
         """The workload lost its reservation before it was admitted (R-72)."""

@@ -1,0 +1,60 @@
+"""What LocalQueues used lately, from the stored form and back.
+
+Stored in the commit that changed it, so that a restart goes on from there: nothing is counted twice
+and nothing is lost.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from muster_contracts import codec
+from muster_contracts.stored import USE_FIELD, LocalQueueUse, uses_of
+from muster_domain.states import Evicting
+from muster_ledger.holds import Hold, HoldState, hold_id
+from muster_scheduling.fairness import LocalQueueHistory
+
+if TYPE_CHECKING:
+    from muster_admission.book import Book
+
+
+def resume_turns(book: "Book", fields: Mapping[str, bytes]) -> None:
+    """Go on from what was committed; who is leaving counts until its quota is back."""
+    for record in book.records.values():
+        if isinstance(record.state, Evicting):
+            hold = book.ledger.get(hold_id(record.workload.id, record.state.attempt))
+            if isinstance(hold, Hold) and hold.state is HoldState.POSTED:
+                book.view.mark_admitted(record.workload.id)
+    book.turns.resume({key: _history(use) for key, use in uses_of(fields).items()})
+
+
+def changed_uses(book: "Book") -> dict[str, bytes | None]:
+    """Fields to store, `None` for those to delete."""
+    return {
+        f"{USE_FIELD}{key}": None if history is None else codec.encode(_use(history))
+        for key, history in book.turns.take_changed()
+    }
+
+
+def texts(amounts: Mapping[str, int]) -> dict[str, str]:
+    """Amounts as decimal text, sorted by resource."""
+    return {name: str(amounts[name]) for name in sorted(amounts)}
+
+
+def _use(history: LocalQueueHistory) -> LocalQueueUse:
+    return LocalQueueUse(
+        updated_ms=history.updated_ms,
+        consumed=texts(history.consumed),
+        penalties={name: texts(history.penalties[name]) for name in sorted(history.penalties)},
+    )
+
+
+def _history(use: LocalQueueUse) -> LocalQueueHistory:
+    return LocalQueueHistory(
+        updated_ms=use.updated_ms,
+        consumed=_numbers(use.consumed),
+        penalties={name: _numbers(amounts) for name, amounts in use.penalties.items()},
+    )
+
+
+def _numbers(amounts: Mapping[str, str]) -> dict[str, int]:
+    return {name: int(text) for name, text in amounts.items()}
