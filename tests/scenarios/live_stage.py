@@ -124,9 +124,14 @@ class LiveStage:
         return seen
 
     def clear(self) -> None:
-        """End what is left, so that the next scenario has the machine for itself."""
+        """End what is left, so that the next scenario has the machine for itself.
+
+        The installation's Configuration goes as well: the next scenario has its own, or none.
+        """
         for name in [*self.look().pending, *self.look().admitted]:
             self.cancel(name)
+        for configuration in self._client.objects("configuration").objects:
+            self._client.delete("configuration", configuration.name, "default")
 
     def _send(self, manifests: list[Manifest], parameters: dict[str, object]) -> None:
         self._sent += 1

@@ -54,5 +54,7 @@ def client(stack: Stack) -> Iterator[Client]:
 @pytest.mark.parametrize("name", sorted(LIVE))
 def test_on_the_running_services(name: str, stack: Stack, client: Client) -> None:
     stage = LiveStage(stack, client, naming_of(name))
-    assert play(LIVE[name], stage, naming_of(name)) == []
-    stage.clear()
+    try:
+        assert play(LIVE[name], stage, naming_of(name)) == []
+    finally:
+        stage.clear()
