@@ -6,7 +6,6 @@ and share machines; every inner cycle is one cycle of Kueue. The state is left a
 
 from dataclasses import dataclass, field, replace
 
-from muster_domain.conditions import Explanation
 from muster_domain.errors import Conflict
 from muster_domain.states import Admission
 from muster_scheduling.admission.cycle import Cycle, Entry, Verdict
@@ -29,7 +28,7 @@ from muster_scheduling.admission.decision import (
     requeue,
     reseat,
 )
-from muster_scheduling.admission.explain import explain_entry
+from muster_scheduling.admission.explain import Explanations
 from muster_scheduling.admission.flavors import PreemptionOracle
 from muster_scheduling.preemption.message import preemption_message
 from muster_scheduling.snapshot.catalog import QueueEntry
@@ -44,7 +43,7 @@ class _Draft:
     """A decision while it is made."""
 
     steps: list[Step] = field(default_factory=list["Step"])
-    explanations: dict[str, Explanation] = field(default_factory=dict[str, Explanation])
+    explanations: Explanations = field(default_factory=Explanations)
     settled: list[str] = field(default_factory=list[str])
     cycles: dict[str, int] = field(default_factory=dict[str, int])
     seen_again: list[str] = field(default_factory=list[str])
@@ -116,7 +115,6 @@ def _decide_trees(
         if draft.looked_at + len(heads) > budget.workloads and draft.looked_at:
             return False
         seen.add(state)
-        draft.looked_at += len(heads)
         _one_cycle(snapshot, cycle.again(), heads, draft)
     return False
 
@@ -159,13 +157,14 @@ def _one_cycle(snapshot: Snapshot, cycle: Cycle, heads: list[Head], draft: _Draf
     mark = view.journal.checkpoint()
     entries = cycle.run(heads)
     view.journal.rollback(mark)
+    draft.looked_at += len(entries)
     for entry in entries:
         granted = entry.workload.granted
         if granted is not None:
             _seen_again(view, entry, granted, draft)
         else:
             _decided(view, entry, draft, snapshot.now_ms)
-        draft.explanations[entry.workload.id] = explain_entry(entry)
+        draft.explanations.put(entry)
 
 
 def _decided(view: AdmissionView, entry: Entry, draft: _Draft, now_ms: int) -> None:

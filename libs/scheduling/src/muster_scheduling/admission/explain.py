@@ -1,6 +1,6 @@
 """Why a workload waits, with the numbers behind it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
 from muster_domain.conditions import Explanation, FlavorVerdict, PendingReason
 from muster_domain.quantity import format_quantity
@@ -26,6 +26,30 @@ _SUIT_REASON = {
     Suit.PREEMPT: "Preempt",
     Suit.NO_CANDIDATES: "NoPreemptionCandidates",
 }
+
+
+class Explanations(Mapping[str, Explanation]):
+    """Why each workload waits that was looked at; worked out when somebody asks."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
+        self._said: dict[str, Explanation] = {}
+
+    def __getitem__(self, workload_id: str) -> Explanation:
+        said = self._said.get(workload_id)
+        if said is None:
+            said = self._said[workload_id] = explain_entry(self._entries[workload_id])
+        return said
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def put(self, entry: Entry) -> None:
+        """A cycle has decided about a workload; its last verdict counts."""
+        self._entries[entry.workload.id] = entry
 
 
 def explain_entry(entry: Entry) -> Explanation:

@@ -4,13 +4,8 @@ from dataclasses import dataclass
 
 from muster_domain.conditions import PreemptionReason
 from muster_domain.queues import BorrowWithinCohortPolicy, ReclaimWithinCohort
-from muster_scheduling.preemption.context import (
-    Search,
-    Victim,
-    reclaim_allows,
-    within_queue_allows,
-)
-from muster_scheduling.quota import FlavorResource, QuotaNode
+from muster_scheduling.preemption.context import Search, Victim
+from muster_scheduling.quota import FlavorResource, QuotaNode, Vector
 from muster_scheduling.snapshot.workloads import AdmittedWorkload
 
 
@@ -32,6 +27,9 @@ class _Candidates:
     sequence: tuple[_Candidate, ...]
     any_foreign: bool
     any_hierarchical: bool
+
+
+_NOBODY = _Candidates(sequence=(), any_foreign=False, any_hierarchical=False)
 
 
 def classical_victims(search: Search) -> list[Victim]:
@@ -82,12 +80,17 @@ def _still_valid(search: Search, candidate: _Candidate, *, borrowing: bool) -> b
 
 
 def _collect(search: Search) -> _Candidates:
-    own = [_Candidate(workload, PreemptionReason.IN_CLUSTER_QUEUE) for workload in _own(search)]
+    own = [
+        _Candidate(workload, PreemptionReason.IN_CLUSTER_QUEUE)
+        for workload in search.own_candidates()
+    ]
     hierarchical: list[_Candidate] = []
     prioritised: list[_Candidate] = []
     reclaim = search.entry.queue.preemption.reclaim_within_cohort
     if search.node.parent is not None and reclaim is not ReclaimWithinCohort.NEVER:
         _collect_foreign(search, hierarchical, prioritised, any_own=bool(own))
+    if not (own or hierarchical or prioritised):
+        return _NOBODY
     lists = [_sorted(search, found) for found in (hierarchical, prioritised, own)]
     evicting = search.view.is_evicting
     going = [c for found in lists for c in found if evicting(c.workload.id)]
@@ -97,15 +100,6 @@ def _collect(search: Search) -> _Candidates:
         any_foreign=bool(hierarchical or prioritised),
         any_hierarchical=bool(hierarchical),
     )
-
-
-def _own(search: Search) -> list[AdmittedWorkload]:
-    policy = search.entry.queue.preemption.within_cluster_queue
-    return [
-        workload
-        for workload in search.holders(search.entry.name)
-        if within_queue_allows(policy, search.preemptor, workload)
-    ]
 
 
 def _collect_foreign(
@@ -123,22 +117,21 @@ def _collect_foreign(
     helpful = _borrow_policy(search) is not BorrowWithinCohortPolicy.NEVER or (
         any_own and search.node.below_nominal(search.need)
     )
-    advantage, rest = _fits_in(search.node, dict(search.usage))
+    advantage, rest = _fits_in(search.node, search.usage)
     previous: QuotaNode | None = None
     for ancestor in search.node.ancestors:
         borrowers = _borrowers(search, ancestor, previous) if advantage or helpful else []
         for node, below in borrowers:
-            for workload in _reclaimable(search, node):
+            for workload in search.reclaimable(node.name):
                 candidate = _candidate(search, workload, node, below, advantage=advantage)
                 (hierarchical if advantage else prioritised).append(candidate)
-        fits, rest = _fits_in(ancestor, rest)
-        advantage = advantage or fits
+        if ancestor.parent is not None:
+            fits, rest = _fits_in(ancestor, rest)
+            advantage = advantage or fits
         previous = ancestor
 
 
-def _fits_in(
-    node: QuotaNode, requests: dict[FlavorResource, int]
-) -> tuple[bool, dict[FlavorResource, int]]:
+def _fits_in(node: QuotaNode, requests: Vector) -> tuple[bool, dict[FlavorResource, int]]:
     """Whether the node's own quota holds the requests, and what is left for its parent."""
     fits = all(not node.borrows_with(fr, amount) for fr, amount in requests.items())
     return fits, {fr: max(0, amount - node.local_available(fr)) for fr, amount in requests.items()}
@@ -163,15 +156,6 @@ def _borrowers(
             if child is not skip and not child.within_nominal(search.need)
         ]
     return found
-
-
-def _reclaimable(search: Search, node: QuotaNode) -> list[AdmittedWorkload]:
-    policy = search.entry.queue.preemption.reclaim_within_cohort
-    return [
-        workload
-        for workload in search.holders(node.name)
-        if reclaim_allows(policy, search.preemptor, workload)
-    ]
 
 
 def _candidate(

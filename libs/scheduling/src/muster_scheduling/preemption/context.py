@@ -1,6 +1,5 @@
 """What a victim search is about, and what is common to all searches."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -85,12 +84,42 @@ class Search:
             return True
         return refusal(board.find(self.seats)) is None
 
-    def holders(self, queue: str) -> Iterable[AdmittedWorkload]:
-        """Workloads of a ClusterQueue that hold something needed."""
+    def holders(self, queue: str, at_most: int | None = None) -> list[AdmittedWorkload]:
+        """Workloads of a ClusterQueue that hold something needed, up to a priority."""
         need, gone = self.need, self.view.gone
-        for workload in self.view.admitted.get(queue, {}).values():
-            if workload.id not in gone and not need.isdisjoint(workload.usage):
-                yield workload
+        return [
+            workload
+            for priority, equals in self.view.by_priority.get(queue, {}).items()
+            if at_most is None or priority <= at_most
+            for workload in equals.values()
+            if workload.id not in gone and not need.isdisjoint(workload.usage)
+        ]
+
+    def own_candidates(self) -> list[AdmittedWorkload]:
+        """Workloads of the preemptor's queue that it may take."""
+        policy = self.entry.queue.preemption.within_cluster_queue
+        if policy is WithinClusterQueue.NEVER:
+            return []
+        lower = policy is WithinClusterQueue.LOWER_PRIORITY
+        return [
+            workload
+            for workload in self.holders(self.entry.name, self.preemptor.priority - lower)
+            if within_queue_allows(policy, self.preemptor, workload)
+        ]
+
+    def reclaimable(self, queue: str) -> list[AdmittedWorkload]:
+        """Workloads of a queue that borrows which the preemptor may take."""
+        policy = self.entry.queue.preemption.reclaim_within_cohort
+        if policy is ReclaimWithinCohort.NEVER:
+            return []
+        if policy is ReclaimWithinCohort.ANY:
+            return self.holders(queue)
+        lower = policy is ReclaimWithinCohort.LOWER_PRIORITY
+        return [
+            workload
+            for workload in self.holders(queue, self.preemptor.priority - lower)
+            if reclaim_allows(policy, self.preemptor, workload)
+        ]
 
     def key(self, candidate: AdmittedWorkload, *, turns: bool = True) -> CandidateKey:
         """Place of a candidate among all; smaller goes first."""

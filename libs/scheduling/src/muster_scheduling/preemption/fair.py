@@ -6,12 +6,7 @@ from muster_domain.conditions import PreemptionReason
 from muster_domain.policy import FairSharing, FairStrategy
 from muster_domain.queues import ReclaimWithinCohort
 from muster_scheduling.fairness.share import Share, share_of
-from muster_scheduling.preemption.context import (
-    Search,
-    Victim,
-    reclaim_allows,
-    within_queue_allows,
-)
+from muster_scheduling.preemption.context import Search, Victim
 from muster_scheduling.quota import QuotaNode
 from muster_scheduling.snapshot.workloads import AdmittedWorkload
 
@@ -208,23 +203,13 @@ class _TargetQueues:
 
 def _candidates(search: Search) -> list[AdmittedWorkload]:
     """Own workloads by `withinClusterQueue`, those of borrowers by `reclaimWithinCohort` (R-63)."""
-    policy = search.entry.queue.preemption
-    found = [
-        workload
-        for workload in search.holders(search.entry.name)
-        if within_queue_allows(policy.within_cluster_queue, search.preemptor, workload)
-    ]
-    if search.node.parent is None:
-        return found
-    if policy.reclaim_within_cohort is ReclaimWithinCohort.NEVER:
+    found = search.own_candidates()
+    policy = search.entry.queue.preemption.reclaim_within_cohort
+    if search.node.parent is None or policy is ReclaimWithinCohort.NEVER:
         return found
     for queue in _queues_below(search.node.root):
         if queue is not search.node and not queue.within_nominal(search.need):
-            found += [
-                workload
-                for workload in search.holders(queue.name)
-                if reclaim_allows(policy.reclaim_within_cohort, search.preemptor, workload)
-            ]
+            found += search.reclaimable(queue.name)
     return found
 
 

@@ -58,6 +58,21 @@ class Oracle:
     def __init__(self, view: AdmissionView, now_ms: int) -> None:
         self._view = view
         self._now_ms = now_ms
+        self._found: dict[FlavorResource, tuple[int, list[Victim]]] = {}
+
+    def forget(self) -> None:
+        """Another preemptor asks, or usage has changed."""
+        self._found.clear()
+
+    def recall(self, usage: Vector, need: frozenset[FlavorResource]) -> list[Victim] | None:
+        """The victims, where that very question was asked since; else `None`."""
+        if len(usage) != 1 or len(need) != 1:
+            return None
+        ((fr, amount),) = usage.items()
+        found = self._found.get(fr)
+        if found is None or found[0] != amount or fr not in need:
+            return None
+        return list(found[1])
 
     def ask(
         self, preemptor: PendingWorkload, entry: QueueEntry, fr: FlavorResource, amount: int
@@ -66,6 +81,7 @@ class Oracle:
         usage: Vector = {fr: amount}
         search = Search(self._view, self._now_ms, preemptor, entry, frozenset((fr,)), usage)
         victims = victims_for(search)
+        self._found[fr] = amount, victims
         tree = self._view.tree
         if not victims:
             return Possibility.NO_CANDIDATES, tree.borrow_level(entry.node, fr, amount)[0]

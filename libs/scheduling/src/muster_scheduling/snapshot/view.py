@@ -37,6 +37,7 @@ class AdmissionView:
 
     def __init__(self, configuration: Configuration) -> None:
         self.admitted: dict[str, dict[str, AdmittedWorkload]] = {}
+        self.by_priority: dict[str, dict[int, dict[str, AdmittedWorkload]]] = {}
         self.holders: dict[str, AdmittedWorkload] = {}
         self.holder_of_key: dict[str, AdmittedWorkload] = {}
         self.evicting: dict[str, bool] = {}
@@ -140,7 +141,9 @@ class AdmissionView:
         queue = self.admitted.get(workload.cluster_queue)
         if queue is None:
             queue = self.admitted[workload.cluster_queue] = {}
+        equals = self.by_priority.setdefault(workload.cluster_queue, {})
         journal.put(queue, workload.id, workload)
+        journal.put(equals.setdefault(workload.priority, {}), workload.id, workload)
         journal.put(self.holders, workload.id, workload)
         journal.put(self.holder_of_key, workload.key, workload)
         if workload.evicting:
@@ -189,7 +192,9 @@ class AdmissionView:
 
     def let_go(self, workload: AdmittedWorkload) -> None:
         """Stop counting a holder, journalled."""
-        self.journal.drop(self.admitted[workload.cluster_queue], workload.id)
+        queue = workload.cluster_queue
+        self.journal.drop(self.admitted[queue], workload.id)
+        self.journal.drop(self.by_priority[queue][workload.priority], workload.id)
         self.journal.drop(self.holders, workload.id)
         if self.holder_of_key.get(workload.key) is workload:
             self.journal.drop(self.holder_of_key, workload.key)
