@@ -94,8 +94,8 @@ class TopologyAssignment:
 class Placement:
     """The seats of one gang, in rank order.
 
-    `topology` is the same in counts, for the pod sets that a topology seated. There ranks follow
-    the order of the domains (R-90).
+    `topology` is the same in counts, for the pod sets that a topology seated. There the ranks of
+    first seats follow the order of the domains (R-90); a replaced pod keeps its rank.
     """
 
     pods: tuple[PodAssignment, ...]

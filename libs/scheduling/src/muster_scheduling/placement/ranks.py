@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from muster_domain.nodes import Device, Placement, PodAssignment, TopologyAssignment
+from muster_scheduling.placement.columns import Columns
 from muster_scheduling.placement.devices import pick_devices
 from muster_scheduling.placement.outcome import Gang, SeatedPodSet
 from muster_scheduling.placement.plan import Plan, Seating
@@ -56,6 +57,15 @@ def topologies_of(
     }
 
 
+def nodes_in_order(columns: Columns, found: Plan, seats: Seats) -> list[str]:
+    """The node of each pod, in the order of the topology domains, then of the nodes' names."""
+    order = np.argsort(seats.rows, kind="stable")
+    if found.domains.levels:
+        order = np.lexsort((seats.rows, found.domains.levels[-1][seats.rows]))
+    rows: list[int] = np.repeat(seats.rows[order], seats.counts[order]).tolist()
+    return [columns.records[row].name for row in rows]
+
+
 class FreeDevices:
     """Free devices of the nodes in use, less what this gang has been given."""
 
@@ -83,11 +93,6 @@ class FreeDevices:
 def _seat_set(
     table: NodeTable, hand_out: FreeDevices, found: Plan, seats: Seats, *, first_rank: int
 ) -> list[PodAssignment]:
-    order = np.argsort(seats.rows, kind="stable")
-    if found.domains.levels:
-        order = np.lexsort((seats.rows, found.domains.levels[-1][seats.rows]))
-    rows: list[int] = np.repeat(seats.rows[order], seats.counts[order]).tolist()
-    nodes = [table.columns.records[row].name for row in rows]
     return [
         PodAssignment(
             pod_set=found.pod_set.name,
@@ -96,5 +101,5 @@ def _seat_set(
             node=node,
             devices=hand_out.take(node, found.pod_set),
         )
-        for index, node in enumerate(nodes)
+        for index, node in enumerate(nodes_in_order(table.columns, found, seats))
     ]

@@ -1,6 +1,8 @@
 """Placement on the node table seats what the topology rules assign, pod for pod."""
 
-from hypothesis import given
+from collections.abc import Mapping
+
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from muster_domain.nodes import NodeCondition, TopologyAssignment
@@ -8,9 +10,14 @@ from muster_domain.queues import ResourceFlavor, Topology
 from muster_domain.workload import TopologyRequest
 from muster_scheduling.placement.gang import place
 from muster_scheduling.placement.outcome import Placed, Unplaceable
+from muster_scheduling.placement.replacement import replace_node
 from muster_scheduling.placement.request import GangRequest, PodSetRequest
 from muster_scheduling.placement.table import NodeTable
-from muster_scheduling.placement.topology.find import TopologyPodSet, find_assignments
+from muster_scheduling.placement.topology.find import (
+    Replacement,
+    TopologyPodSet,
+    find_assignments,
+)
 from muster_scheduling.placement.topology.snapshot import topology_snapshot
 from muster_scheduling.placement.topology.terms import TopologyOptions
 
@@ -108,3 +115,52 @@ def test_of_workers_with_their_leader(
         pods(1, topology, name="leader", cpu=sizes[1]),
     ]
     _agree(cpus, sets, options)
+
+
+@given(
+    cpus=floors(),
+    count=st.integers(2, 8),
+    topology=REQUESTS,
+    which=st.integers(0, 7),
+    options=OPTIONS,
+)
+def test_of_the_pods_of_a_lost_node(
+    cpus: dict[str, int],
+    count: int,
+    topology: TopologyRequest | None,
+    which: int,
+    options: TopologyOptions,
+) -> None:
+    size = topology.slices[0].size if topology is not None and topology.slices else 1
+    wanted = pods(count * size, topology)
+    table = NodeTable()
+    for path, cpu in cpus.items():
+        table.put_node(machine(path, cpu))
+    gang = GangRequest(workload="w", pod_sets=(_asked(wanted),), options=options)
+    placed = place(table, gang)
+    assume(isinstance(placed, Placed) and len(placed.placement.nodes) > 1)
+    assert isinstance(placed, Placed)
+    table.bind(placed.gang)
+    lost = placed.placement.nodes[which % len(placed.placement.nodes)]
+    table.set_condition(lost, NodeCondition.FENCED)
+    outcome = replace_node(table, gang, placed.gang, lost)
+    found = _replaced(cpus, wanted, placed.placement.topology, lost, options)
+    if isinstance(outcome, Placed):
+        assert outcome.placement.topology["main"] == found
+    else:
+        assert not isinstance(found, TopologyAssignment)
+
+
+def _replaced(
+    cpus: dict[str, int],
+    wanted: TopologyPodSet,
+    existing: Mapping[str, TopologyAssignment],
+    lost: str,
+    options: TopologyOptions,
+) -> object:
+    left = [(machine(path, cpu), NodeCondition.READY) for path, cpu in cpus.items()]
+    ready = [(node, condition) for node, condition in left if node.name != lost]
+    snapshot = topology_snapshot(Topology(name="floor", levels=LEVELS), FLAVOR, ready)
+    snapshot.charge(existing["main"], wanted.requests)
+    lost_node = Replacement(hostname=lost, existing=existing)
+    return find_assignments(snapshot, [wanted], options, replacement=lost_node)["main"]

@@ -8,7 +8,7 @@ import numpy as np
 from muster_domain.nodes import DomainCount, TopologyAssignment
 from muster_domain.quantity import Resources, add
 from muster_domain.selectors import NodeDemand
-from muster_domain.workload import TopologyMode, TopologyRequest
+from muster_domain.workload import TopologyRequest
 from muster_scheduling.placement.columns import Mask
 from muster_scheduling.placement.topology.assignment import merge, truncate, without
 from muster_scheduling.placement.topology.balanced import choose
@@ -24,6 +24,7 @@ from muster_scheduling.placement.topology.terms import (
     UnusableRequest,
     resolve,
 )
+from muster_scheduling.placement.topology.vacancy import vacancy_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,56 +255,12 @@ class _Search:
         gone = self.snapshot.stale(kept)
         if gone is not None:
             return NoTopology(reason=f"cannot replace {hostname}: {gone[-1]} has gone as well")
-        inside = self._replacement_domain(pod_set.topology, kept, lost)
-        topology = pod_set.topology
-        if topology is not None and inside is not None:
-            topology = _whole_slices(topology, lost)
-        asked = replace(pod_set, count=lost, topology=topology)
-        placed = self._place(asked, None, inside)[pod_set.name]
+        seated = {self.snapshot.leaf_of[d.values]: d.count for d in kept.domains}
+        vacancy = vacancy_of(self.snapshot.tree, pod_set.topology, seated, lost)
+        asked = replace(pod_set, count=lost, topology=vacancy.request)
+        placed = self._place(asked, None, vacancy.inside)[pod_set.name]
         if isinstance(placed, NoTopology):
             return placed
         if not placed.domains:
             return NoTopology(reason=f"cannot replace {hostname}: no pod of it was found")
         return self._merge(placed, kept)
-
-    def _replacement_domain(
-        self, request: TopologyRequest | None, kept: TopologyAssignment, lost: int
-    ) -> Mask | None:
-        """Leaves that the new places must be among: of the broken slice, else as required."""
-        if request is None or not kept.domains:
-            return None
-        tree = self.snapshot.tree
-        broken = [one for one in request.slices if lost % one.size]
-        if broken and request.slices and lost % request.slices[0].size:
-            inner = broken[-1]
-            if inner.node_label not in tree.labels:
-                return None
-            level = tree.labels.index(inner.node_label)
-            seated: dict[int, int] = {}
-            for domain in kept.domains:
-                above = tree.ancestor(self.snapshot.leaf_of[domain.values], level)
-                seated[above] = seated.get(above, 0) + domain.count
-            incomplete = [d for d in sorted(seated) if (seated[d] + lost) % inner.size == 0]
-            return self._leaves_of(level, incomplete[0]) if incomplete else None
-        if request.mode is not TopologyMode.REQUIRED or request.node_label not in tree.labels:
-            return None
-        level = tree.labels.index(request.node_label)
-        first = self.snapshot.leaf_of[kept.domains[0].values]
-        return self._leaves_of(level, tree.ancestor(first, level))
-
-    def _leaves_of(self, level: int, domain: int) -> Mask:
-        tree = self.snapshot.tree
-        domains = [domain]
-        for above in range(level, tree.lowest):
-            domains = tree.children(above, domains).tolist()
-        mask = np.zeros(len(self.snapshot.offered), np.bool_)
-        mask[domains] = True
-        return mask
-
-
-def _whole_slices(request: TopologyRequest, pods: int) -> TopologyRequest:
-    """The request with the innermost slices that this many pods fill, or with none."""
-    if not request.slices or pods % request.slices[0].size == 0:
-        return request
-    filled = [one for one in request.slices if pods % one.size == 0]
-    return replace(request, slices=tuple(filled[-1:]))
