@@ -4,11 +4,11 @@ from typing import Any
 import pytest
 
 from muster_domain.conditions import (
-    DeactivationCause,
     EvictionReason,
     Explanation,
     Outcome,
     PreemptionReason,
+    UnderlyingCause,
 )
 from muster_domain.nodes import Placement, PodAssignment
 from muster_domain.states import (
@@ -315,7 +315,7 @@ def test_a_deactivated_workload_ends_when_its_pods_are_gone() -> None:
     state = state_of(text)
     assert isinstance(state, Evicting)
     assert state.reason is EvictionReason.DEACTIVATED
-    assert state.cause is DeactivationCause.MAXIMUM_EXECUTION_TIME_EXCEEDED
+    assert state.cause is UnderlyingCause.MAXIMUM_EXECUTION_TIME_EXCEEDED
     assert state.then == End(outcome=Outcome.DEACTIVATED)
 
 

@@ -101,6 +101,7 @@ class House:
         assert again.view.histories == self.machine.book.view.histories
         assert again.live_names == self.machine.book.live_names
         assert again.tombstones == self.machine.book.tombstones
+        assert again.aside == self.machine.book.aside
         assert again.unseated.keys() == self.machine.book.unseated.keys()
         assert Ledger.from_fields(self.stored).balances() == self.machine.book.ledger.balances()
 

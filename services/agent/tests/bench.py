@@ -16,7 +16,7 @@ from nats import connect
 from muster_contracts import codec, subjects
 from muster_contracts.commands import AgentControl, ControlAction, NodeHeartbeat, PodCommand
 from muster_contracts.envelope import MESSAGE_ID
-from muster_contracts.events import NodeRegistered, PodFinished, PodStarted
+from muster_contracts.events import NodeRegistered, PodFinished, PodRestarting, PodStarted
 from muster_contracts.streams import EVENTS
 from muster_contracts.subjects import Service
 from muster_runtime.bus import Bus
@@ -42,7 +42,7 @@ class Bench:
         self.bus = bus
         self.folder = folder
         self.url = url
-        self.facts: list[NodeRegistered | PodStarted | PodFinished] = []
+        self.facts: list[NodeRegistered | PodStarted | PodRestarting | PodFinished] = []
         self.beats: list[tuple[float, NodeHeartbeat]] = []
         self.agents: list[subprocess.Popen[bytes]] = []
 
@@ -111,7 +111,9 @@ class Bench:
                 for received in await reader.next_batch(512, 0.5):
                     name = subjects.event_name(received.subject)
                     fact = codec.decode_event(name, received.body)
-                    assert isinstance(fact, NodeRegistered | PodStarted | PodFinished)
+                    assert isinstance(
+                        fact, NodeRegistered | PodStarted | PodRestarting | PodFinished
+                    )
                     self.facts.append(fact)
         finally:
             await reader.close()

@@ -114,6 +114,7 @@ async def test_failures_are_restarted(bench: Bench, node: str) -> None:
     script = "test -e again && exit 0; touch again; exit 1"
     await bench.say(node, run_pod(uid, shell(script), restart_policy=RestartPolicy.ON_FAILURE))
     assert (await bench.end_of(uid)).exit_code == 0
+    assert [fact.times for fact in bench.started(uid)] == [1, 2]
 
 
 async def test_a_killed_agent_neither_starts_twice_nor_forgets(bench: Bench, node: str) -> None:

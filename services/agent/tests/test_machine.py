@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from muster_agent.machine import NodeMachine, RestartRules
 from muster_agent.pods import (
     Commanded,
@@ -9,7 +11,7 @@ from muster_agent.pods import (
     Stop,
     actions,
 )
-from muster_contracts.events import PodFinished, PodStarted
+from muster_contracts.events import PodFinished, PodRestarting, PodStarted
 from muster_domain.workload import RestartPolicy
 
 from .builders import run_pod, stop_pod
@@ -28,6 +30,13 @@ def run(number: int = 1, container: int = 0) -> ContainerRun:
 
 def ended(code: int = 0, number: int = 1, container: int = 0, *, lost: bool = False) -> RunEnded:
     return RunEnded(id=run(number, container), exit_code=code, lost=lost)
+
+
+def restarting(times: int, code: int = 1) -> PodRestarting:
+    message = f"a container ended with {code}"
+    return PodRestarting(
+        pod_uid=UID, workload_id="w1", attempt=1, node="n1", times=times, message=message
+    )
 
 
 def finished(code: int = 0, message: str = "", *, stopped: bool = False) -> PodFinished:
@@ -132,7 +141,28 @@ def test_failures_are_restarted_with_growing_pauses_up_to_the_bound() -> None:
     one.handle(ended(1, 3), now_ms)
     assert pauses == [100, 150]
     message = "container c0 ended with 1 after 2 restarts"
-    assert one.take_changes().reports == (STARTED, finished(1, message))
+    assert one.take_changes().reports == (
+        STARTED,
+        restarting(1),
+        replace(STARTED, times=2),
+        restarting(2),
+        finished(1, message),
+    )
+
+
+def test_a_pod_is_whole_again_when_all_its_containers_run() -> None:
+    one = machine()
+    pair = run_pod(UID, ("a",), ("b",), restart_policy=RestartPolicy.ALWAYS)
+    one.handle(Commanded(pair), 0)
+    one.handle(RunBegan(run(1, 0)), 0)
+    one.handle(RunBegan(run(1, 1)), 0)
+    one.handle(ended(3, 1, 0), 1)
+    one.handle(ended(3, 1, 1), 2)
+    one.tick(200)
+    one.handle(RunBegan(run(2, 1)), 200)
+    assert one.take_changes().reports == (STARTED, restarting(1, code=3))
+    one.handle(RunBegan(run(2, 0)), 201)
+    assert one.take_changes().reports == (replace(STARTED, times=2),)
 
 
 def test_a_long_run_makes_the_pause_short_again() -> None:

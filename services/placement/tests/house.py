@@ -163,6 +163,22 @@ class House:
         )
         return self.hear_node(fact, where)
 
+    def pod_restarts(self, rank: int = 0, times: int = 1, identity: str = "w1") -> Changes:
+        where = self.seat_of(rank, identity)
+        uid = pod_uid(identity, 1, rank)
+        fact = events.PodRestarting(
+            pod_uid=uid, workload_id=identity, attempt=1, node=where, times=times
+        )
+        return self.hear_node(fact, where)
+
+    def pod_runs_again(self, rank: int = 0, times: int = 2, identity: str = "w1") -> Changes:
+        where = self.seat_of(rank, identity)
+        uid = pod_uid(identity, 1, rank)
+        fact = events.PodStarted(
+            pod_uid=uid, workload_id=identity, attempt=1, node=where, times=times
+        )
+        return self.hear_node(fact, where)
+
     def pod_ended(
         self,
         rank: int = 0,

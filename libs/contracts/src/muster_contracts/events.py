@@ -56,6 +56,19 @@ class LeaseRenewed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ActivationRequested:
+    """gateway: at `at_ms` (its clock) somebody wanted the workload to be active, or not to be.
+
+    One that is not active gives back what it holds and waits until it is. The latest wish holds.
+    """
+
+    workload_id: str
+    active: bool
+    at_ms: int
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectApplied:
     """gateway: an object was declared; the document is kept as it was written.
 
@@ -111,6 +124,15 @@ class WorkloadAdmitted:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodsBecameReady:
     """admission: all pods of the workload run."""
+
+    workload_id: str
+    version: int
+    state: Admitted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodsBecameUnready:
+    """admission: all pods of the workload ran, and now they do not all run."""
 
     workload_id: str
     version: int
@@ -208,10 +230,21 @@ class GangUnplaceable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangStarted:
-    """placement: the agents report every member running."""
+    """placement: the agents report every member running, for the `times`-th time."""
 
     workload_id: str
     attempt: int
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangStalled:
+    """placement: a member that ran has ended and is to run again. `times` counts that."""
+
+    workload_id: str
+    attempt: int
+    times: int = 1
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,12 +303,25 @@ class NodeConditionChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodStarted:
-    """agent: the pod's process runs."""
+    """agent: the pod's process runs, for the `times`-th time."""
 
     pod_uid: str
     workload_id: str
     attempt: int
     node: str
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodRestarting:
+    """agent: the pod had started `times` times, and a container of it is to start again."""
+
+    pod_uid: str
+    workload_id: str
+    attempt: int
+    node: str
+    times: int
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,8 +350,17 @@ class DrainRequested:
     by: str = ""
 
 
-Request = WorkloadSubmitted | CancelRequested | FinishReported | LeaseRenewed
-GangFact = GangPlaced | GangUnplaceable | GangStarted | GangFinished | GangLost | GangReleased
+JobWish = CancelRequested | FinishReported | LeaseRenewed | ActivationRequested
+Request = WorkloadSubmitted | JobWish
+GangFact = (
+    GangPlaced
+    | GangUnplaceable
+    | GangStarted
+    | GangStalled
+    | GangFinished
+    | GangLost
+    | GangReleased
+)
 PreemptionFact = VictimsProposed | VictimsNotFound
 WorkloadFact = (
     Request
@@ -315,12 +370,13 @@ WorkloadFact = (
     | QuotaReserved
     | WorkloadAdmitted
     | PodsBecameReady
+    | PodsBecameUnready
     | WorkloadEvicted
     | WorkloadRequeued
     | WorkloadFinished
     | PreemptionRequested
     | CapacityChanged
 )
-NodeFact = NodeRegistered | NodeConditionChanged | PodStarted | PodFinished
+NodeFact = NodeRegistered | NodeConditionChanged | PodStarted | PodRestarting | PodFinished
 ObjectFact = ObjectApplied | ObjectDeleted
 Event = WorkloadFact | NodeFact | ObjectFact | DrainRequested

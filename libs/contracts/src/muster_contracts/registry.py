@@ -59,6 +59,7 @@ OWNERS: dict[Service, tuple[type[events.Event], ...]] = {
         events.CancelRequested,
         events.FinishReported,
         events.LeaseRenewed,
+        events.ActivationRequested,
         events.ObjectApplied,
         events.ObjectDeleted,
         events.DrainRequested,
@@ -68,6 +69,7 @@ OWNERS: dict[Service, tuple[type[events.Event], ...]] = {
         events.QuotaReserved,
         events.WorkloadAdmitted,
         events.PodsBecameReady,
+        events.PodsBecameUnready,
         events.WorkloadEvicted,
         events.WorkloadRequeued,
         events.WorkloadFinished,
@@ -79,7 +81,12 @@ OWNERS: dict[Service, tuple[type[events.Event], ...]] = {
         events.CapacityChanged,
         events.NodeConditionChanged,
     ),
-    Service.AGENT: (events.NodeRegistered, events.PodStarted, events.PodFinished),
+    Service.AGENT: (
+        events.NodeRegistered,
+        events.PodStarted,
+        events.PodRestarting,
+        events.PodFinished,
+    ),
 }
 """Who publishes which facts. Each fact has one owner."""
 

@@ -79,6 +79,7 @@ AdmissionFact = (
     | events.QuotaReserved
     | events.WorkloadAdmitted
     | events.PodsBecameReady
+    | events.PodsBecameUnready
     | events.WorkloadEvicted
     | events.WorkloadRequeued
     | events.WorkloadFinished

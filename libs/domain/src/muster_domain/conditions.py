@@ -44,13 +44,26 @@ class EvictionReason(StrEnum):
     DEACTIVATED = "Deactivated"
 
 
-class DeactivationCause(StrEnum):
-    """What deactivated a workload."""
+class UnderlyingCause(StrEnum):
+    """What stands behind a deactivation, or behind pods that were not ready in time."""
 
     NONE = ""
+    WAIT_FOR_START = "WaitForStart"
+    WAIT_FOR_RECOVERY = "WaitForRecovery"
     ADMISSION_CHECK = "AdmissionCheck"
     REQUEUING_LIMIT_EXCEEDED = "RequeuingLimitExceeded"
     MAXIMUM_EXECUTION_TIME_EXCEEDED = "MaximumExecutionTimeExceeded"
+
+
+class RequeuedReason(StrEnum):
+    """Why an evicted workload may be looked at again."""
+
+    PREEMPTED = "Preempted"
+    NODE_FAILURES = "NodeFailures"
+    BACKOFF_FINISHED = "BackoffFinished"
+    REACTIVATED = "Reactivated"
+    CLUSTER_QUEUE_RESTARTED = "ClusterQueueRestarted"
+    LOCAL_QUEUE_RESTARTED = "LocalQueueRestarted"
 
 
 class PreemptionReason(StrEnum):

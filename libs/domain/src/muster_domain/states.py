@@ -9,15 +9,16 @@ an old attempt changes nothing.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from muster_domain.conditions import (
-    DeactivationCause,
     EvictionReason,
     Explanation,
     Outcome,
     PreemptionReason,
+    RequeuedReason,
+    UnderlyingCause,
 )
 from muster_domain.nodes import Placement
 
@@ -51,11 +52,46 @@ class Admission:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EvictionCount:
+    """How often a workload was evicted for one reason and cause."""
+
+    reason: str
+    cause: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What earlier attempts left behind; carried from state to state.
+
+    `unseated_times` counts refusals of placement in a row. `was_ready` once all its pods ran, in
+    whatever attempt. `activity_at_ms` is when somebody last said that it is to be active or not.
+    """
+
+    evictions: tuple[EvictionCount, ...] = ()
+    unseated_times: int = 0
+    was_ready: bool = False
+    activity_at_ms: int = 0
+
+    def evicted(self, reason: str, cause: str) -> "History":
+        """One eviction more."""
+        counts = {(count.reason, count.cause): count.count for count in self.evictions}
+        counts[reason, cause] = counts.get((reason, cause), 0) + 1
+        evictions = tuple(
+            EvictionCount(reason=why, cause=behind, count=counts[why, behind])
+            for why, behind in sorted(counts)
+        )
+        return replace(self, evictions=evictions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
     """Waiting for quota. `requeue_at_ms` holds it back until then; `queued_at_ms` orders it.
 
     `unseated` says that it had quota and placement found no seats. It had none in `avoided_flavors`
-    either, so others go first until seats come free.
+    either, so others go first until seats come free. One that is not `active` is not looked at
+    until somebody says so. `requeued` is why it may be looked at again after `last_eviction`;
+    `waiting_since_ms` is when that was (`None`: since its creation).
     """
 
     explanation: Explanation
@@ -67,6 +103,10 @@ class Pending:
     past_execution_ms: int = 0
     unseated: bool = False
     avoided_flavors: tuple[str, ...] = ()
+    active: bool = True
+    requeued: RequeuedReason | None = None
+    waiting_since_ms: int | None = None
+    history: History = History()
     kind: Literal["pending"] = "pending"
 
 
@@ -81,6 +121,8 @@ class Reserved:
     requeue_count: int = 0
     past_execution_ms: int = 0
     avoided_flavors: tuple[str, ...] = ()
+    waiting_since_ms: int | None = None
+    history: History = History()
     kind: Literal["reserved"] = "reserved"
 
 
@@ -88,7 +130,8 @@ class Reserved:
 class Admitted:
     """Quota is posted and seats are bound. `ready_at_ms` once all its pods run.
 
-    `lease_until_ms` only for external jobs.
+    `unready_since_ms` while they ran and do not all run now, `recovered_at_ms` when they last did
+    again; `stalls` counts that. `lease_until_ms` only for external jobs.
     """
 
     admission: Admission
@@ -101,14 +144,25 @@ class Admitted:
     lease_until_ms: int | None = None
     requeue_count: int = 0
     past_execution_ms: int = 0
+    unready_since_ms: int | None = None
+    recovered_at_ms: int | None = None
+    stalls: int = 0
+    waiting_since_ms: int | None = None
+    history: History = History()
     kind: Literal["admitted"] = "admitted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requeue:
-    """After the pods are gone the workload waits again, held back until `at_ms` if that is set."""
+    """After the pods are gone the workload waits again, held back until `at_ms` if that is set.
+
+    One that is not `active` is not looked at until somebody says so. `keeps_place` where it is not
+    to go behind others for what happened.
+    """
 
     at_ms: int | None = None
+    active: bool = True
+    keeps_place: bool = False
     kind: Literal["requeue"] = "requeue"
 
 
@@ -134,9 +188,12 @@ class Evicting:
     message: str = ""
     preemption_reason: PreemptionReason | None = None
     preemptor: str = ""
-    cause: DeactivationCause = DeactivationCause.NONE
+    cause: UnderlyingCause = UnderlyingCause.NONE
     requeue_count: int = 0
     past_execution_ms: int = 0
+    admitted_at_ms: int | None = None
+    ready_at_ms: int | None = None
+    history: History = History()
     kind: Literal["evicting"] = "evicting"
 
 
@@ -149,6 +206,7 @@ class Finished:
     attempt: int
     message: str = ""
     explanation: Explanation | None = None
+    history: History = History()
     kind: Literal["finished"] = "finished"
 
 

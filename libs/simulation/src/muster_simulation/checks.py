@@ -35,7 +35,8 @@ class Watch:
         self._within_limits(usage)
         self._ledger_agrees(book, usage)
         waiting = [r for r in book.records.values() if isinstance(r.state, Pending)]
-        counted = sum(len(queue) for queue in book.view.queues.values()) + len(book.view.orphans)
+        counted = sum(len(queue) for queue in book.view.queues.values())
+        counted += len(book.view.orphans) + len(book.aside)
         if counted != len(waiting):
             raise InvariantBroken("INV-7", f"{counted} counted as pending, {len(waiting)} are")
         for record in book.records.values():

@@ -110,6 +110,7 @@ def workload(  # noqa: PLR0913 - what differs between workloads in tests
     created_at_ms: int = T0_MS,
     annotations: Mapping[str, str] | None = None,
     user: str = "",
+    active: bool = True,
 ) -> Workload:
     """So many pods of so many GPUs each; an external job where a lease is given."""
     return Workload(
@@ -125,6 +126,7 @@ def workload(  # noqa: PLR0913 - what differs between workloads in tests
         max_execution_time_ms=limit_ms,
         annotations=dict(annotations or {}),
         user=user,
+        active=active,
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from muster_admission.announce import WorkloadAnnouncer, is_external
+from muster_admission.lifecycle import lifecycle_of
 from muster_admission.settings import AdmissionSettings
 from muster_admission.turns import changed_uses, resume_turns
 from muster_contracts import codec
@@ -51,6 +52,7 @@ class Book:
 
     def __init__(self, image: Image, settings: AdmissionSettings) -> None:
         self.settings = settings
+        self.lifecycle = lifecycle_of(None, settings)
         self.partition = image.shard
         self.announcer = WorkloadAnnouncer(image.shard, image.epoch, image.version + 1)
         self.records: dict[str, Record] = records_of(image.fields)
@@ -61,6 +63,9 @@ class Book:
         self.turns = Turns(self.view)
         self.unseated: dict[str, None] = {}
         """Workloads that wait because no seats were found, in the order of being told so."""
+        self.aside: dict[str, str] = {}
+        """Workloads that wait and stand in no line, with their ClusterQueue: nobody may look at
+        them while they are not active, or their door is stopped."""
         self.stopped_doors: frozenset[str] = frozenset()
         """LocalQueues that let nobody in, `namespace/name`."""
         self.steps: list[tuple[Record, Record]] = []
@@ -83,6 +88,7 @@ class Book:
         """
         self.view.configure(configuration)
         self.turns.configure(now_ms)
+        self._take_lifecycle(configuration)
         stopped = frozenset(
             door.key
             for door in configuration.local_queues.values()
@@ -90,17 +96,18 @@ class Book:
         )
         changed, self.stopped_doors = self.stopped_doors ^ stopped, stopped
         for record in list(self.records.values()) if changed else ():
-            if isinstance(record.state, Pending) and door_of(record) in changed:
-                if door_of(record) in stopped:
-                    self.view.remove_pending(record.workload.id)
-                else:
-                    follow(self.view, record.workload, None, record.state, now_ms)
+            state = record.state
+            if isinstance(state, Pending) and state.active and door_of(record) in changed:
+                if door_of(record) not in stopped:
+                    self.aside.pop(record.workload.id, None)
+                    follow(self.view, record.workload, None, state, now_ms)
+                self._set_aside(record)
 
     def create(self, record: Record, now_ms: int) -> None:
         """Take in a workload that nobody knew."""
         self.records[record.workload.id] = record
         follow(self.view, record.workload, None, record.state, now_ms)
-        self._hold_at_door(record)
+        self._set_aside(record)
         self._note(record)
         self._store(record)
 
@@ -117,7 +124,7 @@ class Book:
         self._move_ledger(record, after, now_ms)
         if not in_view:
             follow(self.view, record.workload, record.state, state, now_ms)
-            self._hold_at_door(after)
+        self._set_aside(after)
         self.turns.moved(record.workload.id, door_of(record), now_ms)
         if isinstance(state, Reserved):
             waits = self.waits_ms.setdefault(record.cluster_queue, deque(maxlen=WAITS_KEPT))
@@ -193,12 +200,31 @@ class Book:
         }
         return puts, tuple(name for name, value in changes.items() if value is None)
 
+    def _take_lifecycle(self, configuration: Configuration) -> None:
+        lifecycle = lifecycle_of(configuration.lifecycle, self.settings)
+        if lifecycle == self.lifecycle:
+            return
+        self.lifecycle = lifecycle
+        for record in self.records.values():
+            if isinstance(record.state, Admitted):
+                self._await_deadline(record)
+
+    def _await_deadline(self, record: Record) -> None:
+        deadline = self.deadline_ms(record)
+        if deadline is not None:
+            heapq.heappush(self._deadlines, (deadline, record.workload.id))
+
     def _admitted_deadlines(self, record: Record, state: Admitted) -> list[int]:
         deadlines: list[int] = []
         if state.lease_until_ms is not None:
             deadlines.append(state.lease_until_ms)
-        elif state.ready_at_ms is None and not is_external(record.workload):
-            deadlines.append(state.admitted_at_ms + self.settings.pods_ready_timeout_ms)
+        elif not is_external(record.workload):
+            since_ms, patience_ms = state.admitted_at_ms, self.lifecycle.ready_ms
+            if state.ready_at_ms is not None:
+                since_ms = state.unready_since_ms
+                patience_ms = self.lifecycle.recovery_ms
+            if since_ms is not None and patience_ms is not None:
+                deadlines.append(since_ms + patience_ms)
         limit = record.workload.max_execution_time_ms
         if limit is not None:
             deadlines.append(state.admitted_at_ms + max(0, limit - state.past_execution_ms))
@@ -208,15 +234,23 @@ class Book:
         ended: list[tuple[int, str]] = []
         for record in self.records.values():
             follow(self.view, record.workload, None, record.state, 0)
+            self._set_aside(record)
             if isinstance(record.state, Finished):
                 ended.append((record.state.finished_at_ms, record.workload.id))
             else:
                 self._note(record)
         self._finished.extend(workload_id for _, workload_id in sorted(ended))
 
-    def _hold_at_door(self, record: Record) -> None:
-        if isinstance(record.state, Pending) and door_of(record) in self.stopped_doors:
-            self.view.remove_pending(record.workload.id)
+    def _set_aside(self, record: Record) -> None:
+        state, identity = record.state, record.workload.id
+        if not isinstance(state, Pending):
+            self.aside.pop(identity, None)
+        elif not state.active or door_of(record) in self.stopped_doors:
+            self.view.remove_pending(identity)
+            self.explanations.pop(identity, None)
+            self.aside[identity] = record.cluster_queue
+        else:
+            self.aside.pop(identity, None)
 
     def _store(self, record: Record) -> None:
         self._puts[WORKLOAD_FIELD + record.workload.id] = record
@@ -235,9 +269,7 @@ class Book:
             self.unseated.pop(workload.id, None)
         if not isinstance(record.state, Pending):
             self.explanations.pop(workload.id, None)
-        deadline = self.deadline_ms(record)
-        if deadline is not None:
-            heapq.heappush(self._deadlines, (deadline, workload.id))
+        self._await_deadline(record)
 
     def _move_ledger(self, before: Record, after: Record, now_ms: int) -> None:
         match before.state, after.state:

@@ -153,6 +153,8 @@ def _reserve(book: Book, turn: Turn, effect: ReserveQuota, now_ms: int) -> None:
         requeue_count=waiting.requeue_count,
         past_execution_ms=waiting.past_execution_ms,
         avoided_flavors=waiting.avoided_flavors,
+        waiting_since_ms=waiting.waiting_since_ms,
+        history=waiting.history,
     )
     after = book.become(record, state, now_ms, in_view=True)
     reserved = events.QuotaReserved(

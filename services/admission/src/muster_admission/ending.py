@@ -4,11 +4,11 @@ from muster_admission.book import Book
 from muster_contracts import events
 from muster_contracts.stored import Record
 from muster_domain.conditions import (
-    DeactivationCause,
     EvictionReason,
     Explanation,
     Outcome,
     PreemptionReason,
+    UnderlyingCause,
 )
 from muster_domain.states import Admitted, End, Evicting, Finished, Requeue, Reserved
 
@@ -33,6 +33,7 @@ def finish(  # noqa: PLR0913 - an end and all that is said about it
         attempt=record.state.attempt,
         message=message,
         explanation=explanation,
+        history=record.state.history,
     )
     after = book.become(record, state, now_ms)
     finished = events.WorkloadFinished(
@@ -54,7 +55,7 @@ def evict(  # noqa: PLR0913 - an eviction and all that is said about it
     message: str = "",
     preemption_reason: PreemptionReason | None = None,
     preemptor: str = "",
-    cause: DeactivationCause = DeactivationCause.NONE,
+    cause: UnderlyingCause = UnderlyingCause.NONE,
 ) -> Record:
     """The workload must give everything back. Its quota stays charged until it has (R-100)."""
     held = record.state
@@ -74,6 +75,9 @@ def evict(  # noqa: PLR0913 - an eviction and all that is said about it
         cause=cause,
         requeue_count=held.requeue_count,
         past_execution_ms=held.past_execution_ms + ran_ms,
+        admitted_at_ms=held.admitted_at_ms if isinstance(held, Admitted) else None,
+        ready_at_ms=held.ready_at_ms if isinstance(held, Admitted) else None,
+        history=held.history.evicted(str(reason), str(cause)),
     )
     after = book.become(record, state, now_ms)
     evicted = events.WorkloadEvicted(

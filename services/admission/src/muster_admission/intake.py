@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import assert_never
 
+from muster_admission.activity import activation_requested, deactivated_by
 from muster_admission.book import Book
 from muster_admission.ending import evict, finish
 from muster_admission.settings import NeverFits
@@ -13,6 +14,7 @@ from muster_domain.conditions import (
     Explanation,
     Outcome,
     PendingReason,
+    RequeuedReason,
 )
 from muster_domain.states import (
     Admitted,
@@ -26,8 +28,14 @@ from muster_domain.states import (
 from muster_domain.workload import External
 from muster_scheduling.admission import max_possible
 from muster_scheduling.admission.eligibility import flavors_of, has_other_flavor
+from muster_scheduling.ordering.keys import queue_timestamp_ms
 from muster_scheduling.snapshot.workloads import prepare
 
+_REQUEUED_AT_ONCE = {
+    EvictionReason.PREEMPTED: RequeuedReason.PREEMPTED,
+    EvictionReason.NODE_FAILURES: RequeuedReason.NODE_FAILURES,
+    EvictionReason.DEACTIVATED: RequeuedReason.REACTIVATED,
+}
 _NOT_LOOKED_AT = Explanation(
     reason=PendingReason.PENDING_EVALUATION, message="waits for its first evaluation"
 )
@@ -43,7 +51,11 @@ def submitted(
     record = Record(
         workload=workload,
         cluster_queue=fact.cluster_queue,
-        state=Pending(explanation=_NOT_LOOKED_AT, queued_at_ms=workload.created_at_ms),
+        state=Pending(
+            explanation=_NOT_LOOKED_AT if workload.active else deactivated_by(""),
+            queued_at_ms=workload.created_at_ms,
+            active=workload.active,
+        ),
         traceparent=traceparent,
     )
     rival = book.live_names.get(workload.key)
@@ -76,7 +88,7 @@ def refuse_impossible(book: Book, workload_id: str, now_ms: int) -> bool:
 
 def requested(
     book: Book,
-    fact: events.CancelRequested | events.FinishReported | events.LeaseRenewed,
+    fact: events.JobWish,
     now_ms: int,
 ) -> None:
     """A submitter wants something of a workload that is there, or is yet to come."""
@@ -87,6 +99,8 @@ def requested(
             finish_reported(book, fact, now_ms)
         case events.LeaseRenewed():
             lease_renewed(book, fact, now_ms)
+        case events.ActivationRequested():
+            activation_requested(book, fact, now_ms)
         case _:
             assert_never(fact)
 
@@ -100,6 +114,8 @@ def gang_became(book: Book, fact: events.GangFact, now_ms: int) -> None:
             gang_unplaceable(book, fact, now_ms)
         case events.GangStarted():
             gang_started(book, fact, now_ms)
+        case events.GangStalled():
+            gang_stalled(book, fact, now_ms)
         case events.GangFinished():
             gang_finished(book, fact, now_ms)
         case events.GangLost():
@@ -176,6 +192,8 @@ def gang_placed(book: Book, fact: events.GangPlaced, now_ms: int) -> None:
         lease_until_ms=now_ms + execution.lease_ms if isinstance(execution, External) else None,
         requeue_count=held.requeue_count,
         past_execution_ms=held.past_execution_ms,
+        waiting_since_ms=held.waiting_since_ms,
+        history=replace(held.history, unseated_times=0),
     )
     after = book.become(record, state, now_ms)
     admitted = events.WorkloadAdmitted(
@@ -199,7 +217,7 @@ def gang_unplaceable(book: Book, fact: events.GangUnplaceable, now_ms: int) -> N
     avoided = (*held.avoided_flavors, *sorted(flavors_of(held.admission)))
     entry = book.view.catalog.queues.get(record.cluster_queue)
     others = entry is not None and has_other_flavor(entry, held.admission, avoided)
-    tries = held.requeue_count + (not others)
+    tries = held.history.unseated_times + (not others)
     wait_ms = min(
         book.settings.placement_retry_max_ms,
         book.settings.placement_retry_base_ms * 2 ** min(max(0, tries - 1), 16),
@@ -208,12 +226,13 @@ def gang_unplaceable(book: Book, fact: events.GangUnplaceable, now_ms: int) -> N
         explanation=replace(fact.explanation, reason=PendingReason.TOPOLOGY_PLACEMENT_FAILED),
         queued_at_ms=held.queued_at_ms,
         attempt=held.attempt,
-        requeue_count=tries,
+        requeue_count=held.requeue_count,
         requeue_at_ms=None if others else now_ms + wait_ms,
-        last_eviction=EvictionReason.ADMISSION_CHECK,
         past_execution_ms=held.past_execution_ms,
         unseated=True,
         avoided_flavors=avoided if others else (),
+        waiting_since_ms=held.waiting_since_ms,
+        history=replace(held.history, unseated_times=tries),
     )
     after = book.become(record, state, now_ms)
     requeued = events.WorkloadRequeued(
@@ -224,18 +243,41 @@ def gang_unplaceable(book: Book, fact: events.GangUnplaceable, now_ms: int) -> N
 
 
 def gang_started(book: Book, fact: events.GangStarted, now_ms: int) -> None:
-    """Every member runs."""
+    """Every member runs, for the first time or again."""
     record = book.records.get(fact.workload_id)
     if record is None or not isinstance(record.state, Admitted):
         return
-    if record.state.attempt != fact.attempt or record.state.ready_at_ms is not None:
+    held = record.state
+    known = held.ready_at_ms is not None and held.unready_since_ms is None
+    if held.attempt != fact.attempt or known or fact.times <= held.stalls:
         return
-    state = replace(record.state, ready_at_ms=now_ms, requeue_count=0)
+    history = replace(held.history, was_ready=True)
+    if held.ready_at_ms is None:
+        state = replace(held, ready_at_ms=now_ms, history=history)
+    else:
+        state = replace(held, unready_since_ms=None, recovered_at_ms=now_ms)
     after = book.become(record, state, now_ms)
     ready = events.PodsBecameReady(
         workload_id=after.workload.id, version=book.announcer.version, state=state
     )
     book.announcer.event(after, ready, now_ms)
+
+
+def gang_stalled(book: Book, fact: events.GangStalled, now_ms: int) -> None:
+    """A member that ran does not, and is to run again (R-103)."""
+    record = book.records.get(fact.workload_id)
+    if record is None or not isinstance(record.state, Admitted):
+        return
+    held = record.state
+    ran = held.ready_at_ms is not None and held.unready_since_ms is None
+    if held.attempt != fact.attempt or not ran or fact.times <= held.stalls:
+        return
+    state = replace(held, unready_since_ms=now_ms, stalls=fact.times)
+    after = book.become(record, state, now_ms)
+    unready = events.PodsBecameUnready(
+        workload_id=after.workload.id, version=book.announcer.version, state=state
+    )
+    book.announcer.event(after, unready, now_ms)
 
 
 def gang_finished(book: Book, fact: events.GangFinished, now_ms: int) -> None:
@@ -273,20 +315,8 @@ def gang_released(book: Book, fact: events.GangReleased, now_ms: int) -> None:
     match gone.then:
         case End(outcome=outcome, message=message):
             finish(book, record, outcome, message or gone.message, now_ms)
-        case Requeue(at_ms=at_ms):
-            reason = gone.reason if isinstance(gone.reason, EvictionReason) else None
-            state = Pending(
-                explanation=Explanation(
-                    reason=PendingReason.PENDING_EVALUATION,
-                    message=f"evicted ({gone.reason}): {gone.message}",
-                ),
-                queued_at_ms=gone.queued_at_ms,
-                attempt=gone.attempt,
-                requeue_count=gone.requeue_count,
-                requeue_at_ms=at_ms,
-                last_eviction=reason,
-                past_execution_ms=gone.past_execution_ms,
-            )
+        case Requeue() as then:
+            state = _pending_again(book, record, gone, then, now_ms)
             after = book.become(record, state, now_ms)
             requeued = events.WorkloadRequeued(
                 workload_id=after.workload.id, version=book.announcer.version, state=state
@@ -295,6 +325,39 @@ def gang_released(book: Book, fact: events.GangReleased, now_ms: int) -> None:
             book.announcer.decision(after, state.explanation, now_ms)
         case _:
             assert_never(gone.then)
+
+
+def _pending_again(
+    book: Book, record: Record, gone: Evicting, then: Requeue, now_ms: int
+) -> Pending:
+    """What an evicted workload waits as (R-100): where in the line (R-41), and from when on."""
+    reason = gone.reason if isinstance(gone.reason, EvictionReason) else None
+    why = Explanation(
+        reason=PendingReason.PENDING_EVALUATION, message=f"evicted ({gone.reason}): {gone.message}"
+    )
+    queued_at_ms = gone.queued_at_ms
+    if not then.keeps_place:
+        queued_at_ms = queue_timestamp_ms(
+            record.workload.created_at_ms,
+            reason,
+            gone.since_ms,
+            gone.preemption_reason,
+            book.view.policy,
+        )
+    at_once = _REQUEUED_AT_ONCE.get(reason) if reason is not None and then.active else None
+    return Pending(
+        explanation=why if then.active else replace(why, reason=PendingReason.DEACTIVATED),
+        queued_at_ms=queued_at_ms,
+        attempt=gone.attempt,
+        requeue_count=gone.requeue_count if then.active else 0,
+        requeue_at_ms=then.at_ms,
+        last_eviction=reason,
+        past_execution_ms=gone.past_execution_ms,
+        active=then.active,
+        requeued=at_once,
+        waiting_since_ms=now_ms,
+        history=gone.history,
+    )
 
 
 def capacity_changed(book: Book, now_ms: int) -> None:

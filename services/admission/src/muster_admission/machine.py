@@ -55,7 +55,7 @@ class AdmissionMachine:
         match fact:
             case events.WorkloadSubmitted():
                 self._submitted(fact, received.headers.get("traceparent", ""), now_ms)
-            case events.CancelRequested() | events.FinishReported() | events.LeaseRenewed():
+            case _ if isinstance(fact, events.JobWish):
                 if self._may_speak_of(received.subject, workload_id):
                     intake.requested(book, fact, now_ms)
             case events.VictimsProposed():

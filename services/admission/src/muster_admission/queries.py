@@ -211,7 +211,7 @@ def _with_place(book: Book, record: Record, places: Mapping[str, tuple[int, int]
 def _explanation(book: Book, record: Record) -> Explanation:
     row = workload_row(book, record)
     match record.state:
-        case Pending(unseated=True, explanation=stored):
+        case Pending(unseated=True, explanation=stored) | Pending(active=False, explanation=stored):
             return stored
         case Pending():
             found = explain(book.view.snapshot(now_ms()), record.workload.id)

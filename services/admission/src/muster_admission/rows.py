@@ -117,14 +117,15 @@ def queue_row(book: Book, entry: QueueEntry) -> QueueRow:
     holders = [book.records[holder] for holder in book.view.admitted.get(entry.name, {})]
     admitted = sum(isinstance(record.state, Admitted) for record in holders)
     doors = book.view.catalog.configuration.local_queues.values()
+    aside = sum(name == entry.name for name in book.aside.values())
     return QueueRow(
         name=entry.name,
         cohort=entry.queue.cohort,
         strategy=entry.queue.queueing_strategy,
         active=entry.active,
         reason=", ".join(entry.inactive) or "Ready",
-        pending=len(queue),
-        inadmissible=len(queue) - queue.active,
+        pending=len(queue) + aside,
+        inadmissible=len(queue) - queue.active + aside,
         reserving=len(holders),
         admitted=admitted,
         local_queues=tuple(sorted(d.key for d in doors if d.cluster_queue == entry.name)),

@@ -24,6 +24,14 @@ class AdmissionSettings(ServiceSettings):
     pods_ready_timeout_ms: int = Field(
         default=30 * 60_000, description="Admitted and not running for so long is evicted"
     )
+    recovery_timeout_ms: int | None = Field(
+        default=None,
+        description="Pods that ran and do not all run for so long are evicted; none means as long "
+        "as pods may take to start, 0 that they may take for ever",
+    )
+    block_admission: bool = Field(
+        default=False, description="Let nobody in before the pods of everybody who is in run"
+    )
     requeue_backoff_base_ms: int = Field(default=60_000, description="First back-off after that")
     requeue_backoff_max_ms: int = Field(default=3_600_000, description="Longest back-off")
     requeue_limit: int | None = Field(

@@ -3,10 +3,12 @@
 from dataclasses import replace
 from typing import assert_never
 
+from muster_admission.activity import deactivate
 from muster_admission.book import Book
 from muster_admission.ending import evict
+from muster_admission.lifecycle import backoff_ms
 from muster_contracts.stored import Record
-from muster_domain.conditions import DeactivationCause, EvictionReason, Outcome
+from muster_domain.conditions import EvictionReason, Outcome, RequeuedReason, UnderlyingCause
 from muster_domain.states import Admitted, End, Evicting, Finished, Pending, Requeue, Reserved
 
 
@@ -14,10 +16,11 @@ def expire(book: Book, record: Record, now_ms: int) -> None:
     """Carry out the deadline of a workload's present state."""
     match record.state:
         case Pending() as state:
-            book.become(record, replace(state, requeue_at_ms=None), now_ms)
+            book.become(record, _backoff_finished(state, now_ms), now_ms)
         case Reserved():
             message = "placement did not answer in time"
-            evict(book, record, EvictionReason.ADMISSION_CHECK, Requeue(), now_ms, message=message)
+            then = Requeue(keeps_place=True)
+            evict(book, record, EvictionReason.ADMISSION_CHECK, then, now_ms, message=message)
         case Admitted() as state:
             _expire_admitted(book, record, state, now_ms)
         case Evicting() | Finished():
@@ -26,13 +29,22 @@ def expire(book: Book, record: Record, now_ms: int) -> None:
             assert_never(record.state)
 
 
+def _backoff_finished(state: Pending, now_ms: int) -> Pending:
+    return replace(
+        state,
+        requeue_at_ms=None,
+        requeued=RequeuedReason.BACKOFF_FINISHED,
+        waiting_since_ms=now_ms,
+    )
+
+
 def _expire_admitted(book: Book, record: Record, state: Admitted, now_ms: int) -> None:
     limit = record.workload.max_execution_time_ms
     ran_ms = state.past_execution_ms + now_ms - state.admitted_at_ms
     if limit is not None and ran_ms >= limit:
         message = f"ran {ran_ms // 1000} s, its limit is {limit // 1000} s"
-        cause = DeactivationCause.MAXIMUM_EXECUTION_TIME_EXCEEDED
-        _deactivate(book, record, cause, message, now_ms)
+        cause = UnderlyingCause.MAXIMUM_EXECUTION_TIME_EXCEEDED
+        deactivate(book, record, cause, message, now_ms)
     elif state.lease_until_ms is not None:
         message = "its holder did not renew the lease"
         then = End(outcome=Outcome.LEASE_EXPIRED, message=message)
@@ -43,29 +55,25 @@ def _expire_admitted(book: Book, record: Record, state: Admitted, now_ms: int) -
 
 def _not_ready(book: Book, record: Record, state: Admitted, now_ms: int) -> None:
     """Evict with back-off (R-103, R-104); deactivate when the limit of back-offs is passed."""
-    settings = book.settings
+    lifecycle = book.lifecycle
     count = state.requeue_count + 1
-    message = f"not all pods ran within {settings.pods_ready_timeout_ms // 1000} s"
-    if settings.requeue_limit is not None and count > settings.requeue_limit:
-        cause = DeactivationCause.REQUEUING_LIMIT_EXCEEDED
-        _deactivate(book, record, cause, f"{message}, {count} times", now_ms)
+    if state.ready_at_ms is None:
+        cause, waited_ms = UnderlyingCause.WAIT_FOR_START, now_ms - state.admitted_at_ms
+        message = f"not all pods ran within {waited_ms // 1000} s"
+    else:
+        cause = UnderlyingCause.WAIT_FOR_RECOVERY
+        waited_ms = now_ms - (state.unready_since_ms or now_ms)
+        message = f"not all pods ran again within {waited_ms // 1000} s"
+    if lifecycle.requeue_limit is not None and count > lifecycle.requeue_limit:
+        limit = UnderlyingCause.REQUEUING_LIMIT_EXCEEDED
+        deactivate(book, record, limit, f"{message}, {count} times", now_ms)
         return
-    backoff_ms = min(
-        settings.requeue_backoff_max_ms, settings.requeue_backoff_base_ms * 2 ** min(count - 1, 20)
-    )
-    counted = replace(record, state=replace(state, requeue_count=count))
     evict(
         book,
-        counted,
+        replace(record, state=replace(state, requeue_count=count)),
         EvictionReason.PODS_READY_TIMEOUT,
-        Requeue(at_ms=now_ms + backoff_ms),
+        Requeue(at_ms=now_ms + backoff_ms(lifecycle, count)),
         now_ms,
         message=message,
+        cause=cause,
     )
-
-
-def _deactivate(
-    book: Book, record: Record, cause: DeactivationCause, message: str, now_ms: int
-) -> None:
-    then = End(outcome=Outcome.DEACTIVATED, message=message)
-    evict(book, record, EvictionReason.DEACTIVATED, then, now_ms, message=message, cause=cause)

@@ -7,7 +7,7 @@ import structlog
 from muster_agent.pods import Report
 from muster_agent.store import AgentStore, Letter
 from muster_contracts import codec, envelope, subjects
-from muster_contracts.events import NodeRegistered, PodFinished, PodStarted
+from muster_contracts.events import NodeRegistered, PodFinished
 from muster_contracts.subjects import Service
 from muster_domain.errors import Transient
 from muster_runtime.bus import Bus
@@ -27,12 +27,11 @@ def registration(fact: NodeRegistered, revision: int, now_ms: int) -> Letter:
 
 def report(fact: Report, now_ms: int) -> Letter:
     """Say what became of a pod; said twice it has the same id."""
-    return _letter(fact, fact.node, now_ms, fact.pod_uid)
+    again = () if isinstance(fact, PodFinished) or fact.times == 1 else (fact.times,)
+    return _letter(fact, fact.node, now_ms, fact.pod_uid, *again)
 
 
-def _letter(
-    fact: NodeRegistered | PodStarted | PodFinished, node: str, now_ms: int, *identity: str | int
-) -> Letter:
+def _letter(fact: NodeRegistered | Report, node: str, now_ms: int, *identity: str | int) -> Letter:
     name = codec.EVENT_NAMES[type(fact)]
     return Letter(
         name=name,

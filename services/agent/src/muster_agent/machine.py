@@ -27,7 +27,7 @@ from muster_agent.pods import (
     Waiting,
 )
 from muster_contracts.commands import RunPod, StopPod
-from muster_contracts.events import PodFinished, PodStarted
+from muster_contracts.events import PodFinished, PodRestarting, PodStarted
 from muster_domain.workload import RestartPolicy
 
 ENDED_MAX = 100_000
@@ -191,6 +191,7 @@ class NodeMachine:
             self._stop(self.pods[pod.uid], stopping)
         elif pod.stopping is None and self._restarts(pod, record, seen):
             self._put(_with(pod, seen.id.container, self._pause(record, seen, now_ms)))
+            self._say_restarting(self.pods[pod.uid], seen.id.container)
         else:
             self._put(_with(pod, seen.id.container, over))
         self._settle(pod.uid, now_ms)
@@ -205,6 +206,23 @@ class NodeMachine:
                 return seen.exit_code == 0 or record.failures < self._rules.failures_max
             case _:
                 assert_never(pod.command.restart_policy)
+
+    def _say_restarting(self, pod: Pod, container: int) -> None:
+        """Say once that a pod that had started does not run whole until it has started again."""
+        if not pod.reported:
+            return
+        record = replace(pod.containers[container], began=False)
+        self._put(replace(_with(pod, container, record), reported=False))
+        command = pod.command
+        report = PodRestarting(
+            pod_uid=pod.uid,
+            workload_id=command.workload_id,
+            attempt=command.attempt,
+            node=self.node,
+            times=pod.starts,
+            message=f"a container ended with {record.exit_code}",
+        )
+        self._reports.append(report)
 
     def _pause(self, record: ContainerRecord, seen: RunEnded, now_ms: int) -> ContainerRecord:
         rules = self._rules
@@ -239,7 +257,7 @@ class NodeMachine:
         """Report what the containers of a pod amount to."""
         pod = self.pods[uid]
         if not pod.reported and all(one.began for one in pod.containers):
-            pod = replace(pod, reported=True)
+            pod = replace(pod, reported=True, starts=pod.starts + 1)
             self._put(pod)
             self._reports.append(_started(pod, self.node))
         if not all(isinstance(one.state, Exited) for one in pod.containers):
@@ -308,7 +326,11 @@ def _with(pod: Pod, number: int, record: ContainerRecord) -> Pod:
 def _started(pod: Pod, node: str) -> PodStarted:
     command = pod.command
     return PodStarted(
-        pod_uid=pod.uid, workload_id=command.workload_id, attempt=command.attempt, node=node
+        pod_uid=pod.uid,
+        workload_id=command.workload_id,
+        attempt=command.attempt,
+        node=node,
+        times=pod.starts,
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from muster_contracts.commands import PodCommand, RunPod
-from muster_contracts.events import PodFinished, PodStarted
+from muster_contracts.events import PodFinished, PodRestarting, PodStarted
 from muster_domain.workload import Container
 
 EXIT_LOST = 137
@@ -83,12 +83,13 @@ class Stopping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """A pod that is not over. `reported` once it was said to have started."""
+    """A pod that is not over. `reported` while it was said to have started, `starts` how often."""
 
     command: RunPod
     containers: tuple[ContainerRecord, ...]
     stopping: Stopping | None = None
     reported: bool = False
+    starts: int = 0
 
     @property
     def uid(self) -> str:
@@ -180,7 +181,7 @@ class Stop:
 
 
 Action = Run | Stop
-Report = PodStarted | PodFinished
+Report = PodStarted | PodRestarting | PodFinished
 
 
 def actions(pod: Pod) -> tuple[Action, ...]:

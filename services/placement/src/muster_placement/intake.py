@@ -82,10 +82,19 @@ def node_registered(floor: Floor, fact: events.NodeRegistered, now_ms: int) -> N
 
 
 def pod_started(floor: Floor, fact: events.PodStarted, now_ms: int) -> None:
-    """A pod's process runs."""
+    """A pod's process runs, for the first time or again. Idempotent by (pod uid, times)."""
     seated = _of_attempt(floor, fact.workload_id, fact.attempt)
-    if seated is not None and seated.pods.get(fact.pod_uid) is PodPhase.ASSIGNED:
-        pod_became(floor, seated, fact.pod_uid, PodPhase.STARTED, "", now_ms)
+    if seated is not None and _is_news(seated, fact.pod_uid, 2 * fact.times - 1):
+        heard = {**seated.heard, fact.pod_uid: 2 * fact.times - 1}
+        pod_became(floor, replace(seated, heard=heard), fact.pod_uid, PodPhase.STARTED, "", now_ms)
+
+
+def pod_restarting(floor: Floor, fact: events.PodRestarting, now_ms: int) -> None:
+    """A container of a pod that ran is to start again. Idempotent by (pod uid, times)."""
+    seated = _of_attempt(floor, fact.workload_id, fact.attempt)
+    if seated is not None and _is_news(seated, fact.pod_uid, 2 * fact.times):
+        heard = {**seated.heard, fact.pod_uid: 2 * fact.times}
+        pod_became(floor, replace(seated, heard=heard), fact.pod_uid, PodPhase.ASSIGNED, "", now_ms)
 
 
 def pod_finished(floor: Floor, fact: events.PodFinished, now_ms: int) -> None:
@@ -143,6 +152,10 @@ def _pod_gone(floor: Floor, workload_id: str, rank: int, now_ms: int) -> None:
     if uid in seated.pods and not seated.pods[uid].over:
         tell_to_stop(floor, seated, seated.gang.placement.pods[rank], now_ms)
         pod_became(floor, seated, uid, PodPhase.GONE, "", now_ms)
+
+
+def _is_news(seated: SeatedGang, uid: str, rank: int) -> bool:
+    return uid in seated.pods and rank > seated.heard.get(uid, 0)
 
 
 def _of_attempt(floor: Floor, workload_id: str, attempt: int) -> SeatedGang | None:

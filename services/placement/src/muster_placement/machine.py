@@ -63,6 +63,8 @@ class PlacementMachine:
                 intake.node_registered(self.floor, fact, now_ms)
             case events.PodStarted():
                 intake.pod_started(self.floor, fact, now_ms)
+            case events.PodRestarting():
+                intake.pod_restarting(self.floor, fact, now_ms)
             case events.PodFinished():
                 intake.pod_finished(self.floor, fact, now_ms)
             case events.DrainRequested():

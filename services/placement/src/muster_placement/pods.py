@@ -11,7 +11,14 @@ from dataclasses import replace
 from typing import assert_never
 
 from muster_contracts.commands import RunPod, StopPod
-from muster_contracts.events import GangFinished, GangLost, GangReleased, GangStarted
+from muster_contracts.events import (
+    GangFinished,
+    GangLost,
+    GangReleased,
+    GangStalled,
+    GangStarted,
+    WorkloadFact,
+)
 from muster_contracts.pod_environment import node_address, pod_environment
 from muster_domain.conditions import Outcome
 from muster_domain.nodes import PodAssignment
@@ -126,12 +133,24 @@ def _settle_running(floor: Floor, seated: SeatedGang, now_ms: int, *, over: bool
             stop(floor, seated, GangPhase.ENDING, now_ms)
     elif over and PodPhase.GONE not in phases:
         _finish(floor, seated, Outcome.SUCCEEDED, now_ms)
-    elif PodPhase.ASSIGNED not in phases and not seated.started:
-        floor.update(replace(seated, started=True))
-        fact = GangStarted(workload_id=seated.workload.id, attempt=seated.attempt)
-        floor.announcer.gang(
-            seated.workload, seated.partition, fact, now_ms, traceparent=seated.traceparent
-        )
+    elif (PodPhase.ASSIGNED not in phases) != seated.started:
+        _settle_readiness(floor, seated, now_ms)
+
+
+def _settle_readiness(floor: Floor, seated: SeatedGang, now_ms: int) -> None:
+    """Say that all pods run, or that they did and do not any more."""
+    workload_id, attempt = seated.workload.id, seated.attempt
+    fact: WorkloadFact
+    if seated.started:
+        after = replace(seated, started=False, stalls=seated.stalls + 1)
+        fact = GangStalled(workload_id=workload_id, attempt=attempt, times=after.stalls)
+    else:
+        after = replace(seated, started=True)
+        fact = GangStarted(workload_id=workload_id, attempt=attempt, times=seated.stalls + 1)
+    floor.update(after)
+    floor.announcer.gang(
+        seated.workload, seated.partition, fact, now_ms, traceparent=seated.traceparent
+    )
 
 
 def _finish(floor: Floor, seated: SeatedGang, outcome: Outcome, now_ms: int) -> None:

@@ -56,7 +56,11 @@ class Confirmation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeatedGang:
-    """A gang with its seats, and what is known of its pods (by pod uid, managed jobs only)."""
+    """A gang with its seats, and what is known of its pods (by pod uid, managed jobs only).
+
+    `heard` orders what an agent said of a pod's starts, so that an older word changes nothing;
+    `stalls` counts how often a gang that had started did not run whole any more.
+    """
 
     workload: Workload
     partition: str
@@ -64,7 +68,9 @@ class SeatedGang:
     gang: Gang
     phase: GangPhase = GangPhase.BOUND
     pods: Mapping[str, PodPhase] = field(default_factory=dict[str, PodPhase])
+    heard: Mapping[str, int] = field(default_factory=dict[str, int])
     started: bool = False
+    stalls: int = 0
     lost: bool = False
     message: str = ""
     traceparent: str = ""

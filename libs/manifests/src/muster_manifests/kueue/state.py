@@ -1,12 +1,12 @@
 """A Workload's status as Muster's own workload state."""
 
 from muster_domain.conditions import (
-    DeactivationCause,
     EvictionReason,
     Explanation,
     Outcome,
     PendingReason,
     PreemptionReason,
+    UnderlyingCause,
 )
 from muster_domain.nodes import Placement, PodAssignment
 from muster_domain.states import (
@@ -167,11 +167,11 @@ def _eviction_reason(status: WorkloadStatus) -> EvictionReason:
     return EvictionReason.PREEMPTED
 
 
-def _cause(written: str) -> DeactivationCause:
-    for cause in DeactivationCause:
+def _cause(written: str) -> UnderlyingCause:
+    for cause in UnderlyingCause:
         if cause.value and written.endswith(f"DueTo{cause.value}"):
             return cause
-    return DeactivationCause.NONE
+    return UnderlyingCause.NONE
 
 
 def _preemption_reason(written: str) -> PreemptionReason | None:

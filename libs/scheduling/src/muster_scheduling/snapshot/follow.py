@@ -42,6 +42,8 @@ def _leave(view: AdmissionView, workload: Workload, before: WorkloadState | None
 
 def _enter(view: AdmissionView, workload: Workload, after: WorkloadState, now_ms: int) -> None:
     match after:
+        case Pending(active=False):
+            pass
         case Pending():
             waiting = prepare(workload, view.policy, queued_at_ms=after.queued_at_ms)
             waiting.requeue_at_ms = after.requeue_at_ms
