@@ -36,6 +36,7 @@ APPLICATION = (
     "muster-accounting",
     "muster-admission",
     "muster-agent",
+    "muster-console",
     "muster-gateway",
     "muster-placement",
     "muster-preemption",

@@ -148,7 +148,7 @@ def images() -> dict[str, str]:
 
 
 def project_in(folder: Path, images: dict[str, str]) -> Compose:
-    http_port, nats_port = free_ports(2)
+    http_port, nats_port, console_port = free_ports(3)
     return Compose(
         project=f"mustertest{http_port}",
         environment_file=folder / ".env",
@@ -157,6 +157,7 @@ def project_in(folder: Path, images: dict[str, str]) -> Compose:
             "MUSTER_COMPOSE_DIR": str(folder / "compose"),
             "MUSTER_PORT": str(http_port),
             "MUSTER_NATS_PORT": str(nats_port),
+            "MUSTER_CONSOLE_PORT": str(console_port),
         },
     )
 
@@ -174,7 +175,7 @@ def project(tmp_path_factory: pytest.TempPathFactory, images: dict[str, str]) ->
 def running(project: Compose) -> Iterator[Compose]:
     try:
         project.run("up", "-d")
-        for service in SERVICES:
+        for service in (*SERVICES, "console"):
             project.wait_healthy(service)
         with project.api("ADMIN") as admin:
             taken = admin.post("/v1/jobs", content=QUEUES, headers=YAML)
@@ -257,6 +258,15 @@ def test_without_a_token_the_door_is_closed(running: Compose) -> None:
     assert httpx.get(f"{address}/readyz").status_code == 200
 
 
+def test_people_look_at_pages(running: Compose) -> None:
+    address = f"http://127.0.0.1:{running.variables['MUSTER_CONSOLE_PORT']}"
+    with httpx.Client(base_url=address, follow_redirects=True, timeout=20) as viewer:
+        assert "Who are you?" in viewer.get("/").text
+        entered = viewer.post("/login", data={"token": running.secrets["MUSTER_TOKEN_VIEWER"]})
+        assert entered.status_code == 200
+        assert "team-a" in entered.text
+
+
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_job_survives_the_crash_of_a_container(running: Compose, service: str) -> None:
     (container,) = running.containers(service)
@@ -291,7 +301,7 @@ def test_admission_scales(running: Compose) -> None:
 
 
 def test_containers_have_no_rights_to_spare(running: Compose) -> None:
-    for service in SERVICES:
+    for service in (*SERVICES, "console"):
         (container,) = running.containers(service)[:1]
         found = json.loads(
             subprocess.run(
@@ -303,7 +313,7 @@ def test_containers_have_no_rights_to_spare(running: Compose) -> None:
         assert found["Config"]["User"] == "10001:10001", service
         assert not found["HostConfig"]["Privileged"], service
         published = any((found["NetworkSettings"]["Ports"] or {}).values())
-        assert published == (service == "gateway"), service
+        assert published == (service in {"gateway", "console"}), service
 
 
 def restarts(container: str) -> int:

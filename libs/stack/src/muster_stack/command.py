@@ -27,7 +27,8 @@ def register(app: typer.Typer) -> None:
     app.command("secrets")(secrets)
 
 
-def up(
+def up(  # noqa: PLR0913 - one parameter for each option
+    *,
     folder: Annotated[
         Path, typer.Option("--data", help="Where data, logs and generated secrets are kept")
     ] = _DEFAULT_FOLDER,
@@ -39,6 +40,9 @@ def up(
     ] = None,
     admission: Annotated[int, typer.Option(min=1, help="Replicas of admission")] = 1,
     http_port: Annotated[int, typer.Option(help="Port of the API; 0 takes a free one")] = 8080,
+    console_port: Annotated[
+        int, typer.Option(help="Port of the console's pages; 0 takes a free one")
+    ] = 8081,
     log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR")] = "INFO",
 ) -> None:
     """Run NATS, Valkey and every service here until Ctrl-C. Data stays for the next time."""
@@ -58,6 +62,7 @@ def up(
         nodes=tuple(node or ()),
         replicas={Service.ADMISSION: admission},
         http_port=http_port,
+        console_port=console_port,
         log_level=log_level,
     )
     try:
@@ -88,6 +93,7 @@ def _describe(console: Console, stack: Stack) -> None:
         table.add_row(name, process.url, str(process.pid))
     console.print(table)
     console.print(f"\nAPI        {stack.gateway_url}", highlight=False)
+    console.print(f"console    {stack.console_url}", highlight=False)
     console.print(f"logs       {stack.folder / 'log'}", highlight=False)
     console.print(f"secrets    {stack.folder / 'secrets.env'}", highlight=False)
     console.print(

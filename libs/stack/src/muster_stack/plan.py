@@ -23,6 +23,8 @@ ALL_SERVICES: tuple[Service, ...] = (
     Service.ACCOUNTING,
     Service.AGENT,
 )
+CONSOLE = "console"
+"""The name of the console's process. It is nobody on the bus: it reads as its viewers may."""
 STOP_ORDER: tuple[tuple[Service, ...], ...] = (
     (Service.GATEWAY,),
     (Service.AGENT,),
@@ -38,7 +40,8 @@ class StackOptions:
     `replicas` says how many of a service run (1 if it does not say). `simulate` is the agent's
     description of simulated nodes ("16x4gpu:zone=a", a YAML or JSON list, or @FILE); `nodes` are
     names of further agents that run pods as processes of this machine. `environment` is added to
-    what every service is told, `service_environment` to what one is.
+    what every service is told, `service_environment` to what one is. Without a `console_port` there
+    is no console.
     """
 
     services: tuple[Service, ...] = ALL_SERVICES
@@ -49,6 +52,7 @@ class StackOptions:
         default_factory=lambda: {"ci": ("*",)}  # one machine, one person: its CI may all
     )
     http_port: int = 0
+    console_port: int | None = None
     nats_port: int = 0
     redis_port: int = 0
     appendfsync: str = "always"
@@ -73,6 +77,12 @@ class Endpoints:
     nats_monitor_port: int
     redis_port: int
     gateway_port: int
+    console_port: int
+
+    @property
+    def gateway_url(self) -> str:
+        """Where the API is."""
+        return f"http://{LOOPBACK}:{self.gateway_port}"
 
     @property
     def nats_url(self) -> str:
@@ -153,6 +163,22 @@ def process_spec(
         command=(sys.executable, "-m", f"muster_{instance.service}"),
         environment={**clean_environment(), **told},
         http_port=port,
+    )
+
+
+def console_spec(options: StackOptions, endpoints: Endpoints) -> ProcessSpec:
+    """How to run the console."""
+    told = {
+        "MUSTER_URL": endpoints.gateway_url,
+        "MUSTER_HTTP_HOST": LOOPBACK,
+        "MUSTER_HTTP_PORT": str(endpoints.console_port),
+        "MUSTER_LOG_LEVEL": options.log_level,
+    }
+    return ProcessSpec(
+        name=CONSOLE,
+        command=(sys.executable, "-m", "muster_console"),
+        environment={**clean_environment(), **told},
+        http_port=endpoints.console_port,
     )
 
 

@@ -100,7 +100,12 @@ class Stack:
     @property
     def gateway_url(self) -> str:
         """Where the API is."""
-        return f"http://{LOOPBACK}:{self.endpoints.gateway_port}"
+        return self.endpoints.gateway_url
+
+    @property
+    def console_url(self) -> str:
+        """Where the pages are, if there is a console."""
+        return f"http://{LOOPBACK}:{self.endpoints.console_port}"
 
     @property
     def tokens(self) -> Mapping[str, str]:
@@ -138,6 +143,8 @@ class Stack:
             self._declare()
             for instance in self.instances:
                 self._process_of(instance, self._reaper).start()
+            if self.options.console_port is not None:
+                self._console(self._reaper).start()
             self.wait_all_ready(deadline_s)
         except BaseException:
             self.stop()
@@ -147,6 +154,8 @@ class Stack:
     def stop(self) -> None:
         """Stop everything in order: intake, agents, owners, then the servers."""
         self._closing.set()
+        if plan.CONSOLE in self.processes:
+            self.processes[plan.CONSOLE].stop()
         for tier in plan.STOP_ORDER:
             members = [self.processes[each.name] for each in self._running(tier)]
             for process in members:
@@ -240,12 +249,13 @@ class Stack:
         self._lock_file = descriptor
 
     def _choose_ports(self) -> tuple[Endpoints, dict[str, int]]:
-        free = list(free_ports(4 + len(self.instances)))
+        free = list(free_ports(5 + len(self.instances)))
         endpoints = Endpoints(
             nats_port=self.options.nats_port or free.pop(),
             nats_monitor_port=free.pop(),
             redis_port=self.options.redis_port or free.pop(),
             gateway_port=self.options.http_port or free.pop(),
+            console_port=self.options.console_port or free.pop(),
         )
         ports = {each.name: free.pop() for each in self.instances}
         gateways = self.names(Service.GATEWAY)
@@ -294,6 +304,12 @@ class Stack:
         log = self.folder / "log" / f"{instance.name}.log"
         process = SupervisedProcess(spec, log, reaper)
         self.processes[instance.name] = process
+        return process
+
+    def _console(self, reaper: Reaper) -> SupervisedProcess:
+        spec = plan.console_spec(self.options, self.endpoints)
+        process = SupervisedProcess(spec, self.folder / "log" / f"{spec.name}.log", reaper)
+        self.processes[spec.name] = process
         return process
 
     def _running(self, tier: tuple[Service, ...]) -> list[Instance]:

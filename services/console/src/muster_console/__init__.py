@@ -1,0 +1,1 @@
+"""The console: pages about queues, workloads, nodes and cost. It changes nothing."""
