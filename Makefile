@@ -38,7 +38,7 @@ docker-test: bootstrap ## Build the image, run compose and crash its containers 
 		$(BIN)/pytest -m servers libs/ledger tests/integration --ignore tests/integration/test_service.py
 
 .PHONY: bench
-bench: bootstrap ## Measure; ONLY=machines|core|gang|start|path|managed for one part; writes build/bench.json
+bench: bootstrap ## Measure; ONLY=machines|core|gang|preemption|start|path|managed for one part; writes build/bench.json
 	$(BIN)/python -m tests.performance $(ONLY)
 
 .PHONY: compose-up

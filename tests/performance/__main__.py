@@ -1,7 +1,8 @@
 """`python -m tests.performance [PART ...]`: measure, write build/bench.json, print a table.
 
-Parts: machines, core, gang, start, path, and managed (the path with jobs that agents run). Without
-one, all but managed. Nothing here judges: figures of a shared machine are read by people.
+Parts: machines, core, gang, preemption, start, path, and managed (the path with jobs that agents
+run). Without one, all but managed. Nothing here judges: figures of a shared machine are read by
+people.
 """
 
 import argparse
@@ -12,10 +13,10 @@ from typing import Any
 
 from rich.console import Console
 
-from . import core, gang, machines, path, report, start
+from . import core, gang, machines, path, preemption, report, start
 from .path import PathPlan
 
-DEFAULT_PARTS = ("machines", "core", "gang", "start", "path")
+DEFAULT_PARTS = ("machines", "core", "gang", "preemption", "start", "path")
 PARTS = (*DEFAULT_PARTS, "managed")
 OUT = Path("build/bench.json")
 
@@ -76,6 +77,10 @@ def _gang(_folder: Path, say: Say, quick: bool) -> Figures:  # noqa: FBT001
     return {"large": large, "small": gang.measure_small(5_000, 5_000, say)}
 
 
+def _preemption(_folder: Path, say: Say, quick: bool) -> Figures:  # noqa: FBT001
+    return preemption.measure(200, 70, 1, say) if quick else preemption.measure(2_000, 700, 5, say)
+
+
 def _start(folder: Path, say: Say, quick: bool) -> Figures:  # noqa: FBT001
     return start.measure(folder / "start", 1 if quick else 3, say)
 
@@ -94,6 +99,7 @@ _PARTS: dict[str, Callable[[Path, Say, bool], Any]] = {
     "machines": _machines,
     "core": _core,
     "gang": _gang,
+    "preemption": _preemption,
     "start": _start,
     "path": _path,
     "managed": _managed,

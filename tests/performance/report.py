@@ -88,6 +88,8 @@ def _rows(parts: Figures) -> Iterable[tuple[str, list[tuple[str, str]]]]:
         )
     if "gang" in parts:
         yield "gang", _gang_rows(parts["gang"])
+    if "preemption" in parts:
+        yield "preemption", _preemption_rows(parts["preemption"])
     if "start" in parts:
         yield "start", [("ready", f"{parts['start']['ready_s']} s")]
     for name in ("path", "managed"):
@@ -101,6 +103,14 @@ def _gang_rows(part: Figures) -> list[tuple[str, str]]:
         (f"{large['pods']} pods on {large['nodes']:,} nodes, p50", f"{large['p50_ms']} ms"),
         ("the same, p99", f"{large['p99_ms']} ms"),
         (f"one-pod jobs on {small['nodes']:,} nodes", f"{small['pods_per_second']}/s"),
+    ]
+
+
+def _preemption_rows(part: Figures) -> list[tuple[str, str]]:
+    size = f"{part['candidates']} candidates on {part['nodes']:,} nodes"
+    return [
+        (f"{size}, {part['victims']} must go", f"{part['decision_cpu_ms']} ms"),
+        ("Kueue for that size (#13148)", f"{part['kueue_s']:g} s"),
     ]
 
 

@@ -13,14 +13,15 @@ PATH_PROCESSES = {"gateway", "admission", "placement", "preemption", "accounting
 
 
 def test_what_runs_in_one_process_is_measured() -> None:
-    figures = measure(("machines", "core", "gang"), print, quick=True)
+    figures = measure(("machines", "core", "gang", "preemption"), print, quick=True)
     parts = figures["parts"]
-    assert list(parts) == ["machines", "core", "gang"]
+    assert list(parts) == ["machines", "core", "gang", "preemption"]
     assert set(parts["machines"]["cpu_us"]) == {"gateway", "admission", "placement", "all"}
     assert [row["pending"] for row in parts["core"]] == [1_000, 2_000]
     assert all(row["admitted_a_decision"] == 106 for row in parts["core"])
     assert parts["gang"]["large"]["nodes_used"] == 13
     assert parts["gang"]["small"]["jobs"] == 200
+    assert (parts["preemption"]["candidates"], parts["preemption"]["victims"]) == (70, 5)
     assert figures["machine"]["processors"] > 0
     report.show(figures, Console(quiet=True))
 

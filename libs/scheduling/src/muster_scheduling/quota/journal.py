@@ -4,7 +4,7 @@ Every change to the state of a decision is written here first: a key of a mappin
 value, or a function that takes a step back.
 """
 
-from collections.abc import Callable, MutableMapping, MutableSequence
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 _ABSENT = object()
@@ -27,11 +27,6 @@ class Journal:
         """Set a key of a mapping."""
         self._entries.append((mapping, key, mapping.get(key, _ABSENT)))
         mapping[key] = value
-
-    def set_item(self, row: MutableSequence[Any], index: int, value: object) -> None:
-        """Set one item of a list."""
-        self._entries.append((row, index, row[index]))
-        row[index] = value
 
     def drop(self, mapping: MutableMapping[Any, Any], key: object) -> None:
         """Delete a key that is there."""

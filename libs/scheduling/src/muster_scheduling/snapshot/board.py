@@ -19,8 +19,6 @@ from muster_scheduling.placement.topology.snapshot import TopologySnapshot
 from muster_scheduling.placement.topology.terms import TopologyOptions
 from muster_scheduling.quota import Journal
 
-_PODS = "pods"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seats:
@@ -72,7 +70,7 @@ class TopologyBoard:
                 key = (seat.flavor, leaf)
                 needed[key] = add(needed.get(key, {}), usage)
         return all(
-            self._holds(self._snapshots[flavor], leaf, usage)
+            self._snapshots[flavor].capacity.holds(leaf, usage)
             for (flavor, leaf), usage in needed.items()
         )
 
@@ -120,17 +118,8 @@ class TopologyBoard:
                 if flavor != seat.flavor and not shared:
                     continue
                 for leaf, usage in snapshot.usage(seat.assignment, seat.requests).items():
-                    changed = add(snapshot.used[leaf], scale(usage, sign))
-                    self._journal.set_item(snapshot.used, leaf, changed)
-
-    @staticmethod
-    def _holds(snapshot: TopologySnapshot, leaf: int, needed: Resources) -> bool:
-        offered, used = snapshot.offered[leaf], snapshot.used[leaf]
-        return all(
-            offered.get(resource, 0) - used.get(resource, 0) >= amount
-            for resource, amount in needed.items()
-            if resource in offered or resource != _PODS
-        )
+                    before = snapshot.capacity.charge(leaf, scale(usage, sign))
+                    self._journal.called(snapshot.capacity.set_used, leaf, before)
 
 
 def seats_of(found: FoundSeats, wanted: Wanted) -> tuple[Seats, ...]:

@@ -175,7 +175,7 @@ class _Search:
             )
         except UnusableRequest as refusal:
             return NoTopology(reason=str(refusal))
-        everywhere = np.ones(len(snapshot.offered), np.bool_) if inside is None else inside
+        everywhere = np.ones(len(snapshot.capacity), np.bool_) if inside is None else inside
         leaves = filter_leaves(
             snapshot, workers.demand, everywhere, preferred=options.preferred_affinity
         )

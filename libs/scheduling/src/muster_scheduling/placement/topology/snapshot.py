@@ -11,11 +11,15 @@ from muster_domain.queues import ResourceFlavor, Topology
 from muster_domain.selectors import NodeDemand, Toleration, untolerated
 from muster_scheduling.placement.columns import LIMIT, Mask, Shape, Vector, pods_fitting
 from muster_scheduling.placement.outcome import Predicate
-from muster_scheduling.placement.record import HOSTNAME, PODS, pod_usage
+from muster_scheduling.placement.record import HOSTNAME, pod_usage
 from muster_scheduling.placement.topology.assignment import Path
+from muster_scheduling.placement.topology.capacity import Capacity
 from muster_scheduling.placement.topology.counts import LevelCounts, leaf_counts
 from muster_scheduling.placement.topology.terms import TopologyOptions
 from muster_scheduling.placement.topology.tree import TopologyTree, grow_tree
+
+DEMANDS_KEPT = 16
+"""For so many different demands on nodes it is remembered which nodes meet them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,21 +35,21 @@ class OtherPod:
 class TopologySnapshot:
     """Capacity by leaf. A leaf is a node where hostnames are the lowest level, else all its nodes.
 
-    `offered` is what the usable nodes have, less what others than topology workloads use there;
-    `used` is what was charged since. Both in milli-units by leaf number.
+    `capacity` holds what the usable nodes offer, less what others than topology workloads use
+    there, and what was charged since.
     """
 
     name: str
     tree: TopologyTree
     tolerations: tuple[Toleration, ...]
     nodes: tuple[Node, ...]
-    offered: list[dict[str, int]]
-    used: list[dict[str, int]] = field(init=False)
+    capacity: Capacity
     leaf_of: dict[Path, int] = field(init=False)
+    _refusals: list[tuple[NodeDemand, Mapping[int, str]]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.used = [{} for _ in self.offered]
-        reported = (self.reported(leaf) for leaf in range(len(self.offered)))
+        self._refusals = []
+        reported = (self.reported(leaf) for leaf in range(len(self.capacity)))
         self.leaf_of = {values: leaf for leaf, values in enumerate(reported)}
 
     @property
@@ -66,12 +70,12 @@ class TopologySnapshot:
     def charge(self, assignment: TopologyAssignment, requests: Resources) -> None:
         """Count the pods of an assignment as usage; leaves that are gone do not count."""
         for leaf, usage in self.usage(assignment, requests).items():
-            self.used[leaf] = add(self.used[leaf], usage)
+            self.capacity.charge(leaf, usage)
 
     def release(self, assignment: TopologyAssignment, requests: Resources) -> None:
         """Undo `charge`."""
         for leaf, usage in self.usage(assignment, requests).items():
-            self.used[leaf] = add(self.used[leaf], scale(usage, -1))
+            self.capacity.charge(leaf, scale(usage, -1))
 
     def charge_others(
         self, assignment: TopologyAssignment, requests: Resources, options: TopologyOptions
@@ -90,6 +94,16 @@ class TopologySnapshot:
             for domain in assignment.domains
             if domain.values in self.leaf_of
         }
+
+    def refusals(self, demand: NodeDemand) -> Mapping[int, str]:
+        """The leaves that are out of the question for a pod, in order, and why."""
+        for known, answer in self._refusals:
+            if known == demand:
+                return answer
+        reasons = (_refusal(node, demand, self.tolerations) for node in self.nodes)
+        found = {leaf: reason for leaf, reason in enumerate(reasons) if reason}
+        self._refusals = [(demand, found), *self._refusals[: DEMANDS_KEPT - 1]]
+        return found
 
     def stale(self, assignment: TopologyAssignment) -> Path | None:
         """The first domain of an assignment that has gone, if any."""
@@ -135,7 +149,7 @@ def topology_snapshot(
         tree=tree,
         tolerations=flavor.tolerations,
         nodes=tuple(found[path][0] for path in tree.leaves),
-        offered=[found[path][1] for path in tree.leaves],
+        capacity=Capacity([found[path][1] for path in tree.leaves]),
     )
 
 
@@ -146,15 +160,15 @@ def filter_leaves(
     found = LeafFilter(inside.copy(), np.zeros(len(inside), np.int64))
     if not snapshot.by_node:
         return found
-    for leaf in np.flatnonzero(inside).tolist():
-        node = snapshot.nodes[leaf]
-        reason = _refusal(node, demand, snapshot.tolerations)
-        if reason:
+    for leaf, reason in snapshot.refusals(demand).items():
+        if inside[leaf]:
             found.usable[leaf] = False
             found.excluded[reason] = found.excluded.get(reason, 0) + 1
-        elif preferred:
-            terms = demand.affinity.preferred_terms
-            found.affinity[leaf] = sum(t.weight for t in terms if t.term.matches(node.labels))
+    terms = demand.affinity.preferred_terms if preferred else ()
+    if terms:
+        for leaf in np.flatnonzero(found.usable).tolist():
+            labels = snapshot.nodes[leaf].labels
+            found.affinity[leaf] = sum(t.weight for t in terms if t.term.matches(labels))
     return found
 
 
@@ -174,8 +188,8 @@ def count_leaves(
     pod = pod_usage(requests[0])
     leader = pod_usage(requests[1]) if requests[1] is not None else {}
     resources = sorted(pod.keys() | leader.keys())
-    free = {r: _free(snapshot, r, assumed, empty=empty) for r in resources}
-    size = len(snapshot.offered)
+    free = {r: snapshot.capacity.free(r, assumed, empty=empty) for r in resources}
+    size = len(snapshot.capacity)
     alone = np.where(usable, pods_fitting(free, _shape(pod), size), 0)
     if not leader:
         return leaf_counts(alone, alone.copy(), np.zeros(size, np.int64), affinity)
@@ -183,20 +197,6 @@ def count_leaves(
     beside = {r: free[r] - leaders * min(LIMIT, leader.get(r, 0)) for r in free}
     with_leader = np.where(usable, pods_fitting(beside, _shape(pod), size), 0)
     return leaf_counts(alone, with_leader, leaders, affinity)
-
-
-def _free(
-    snapshot: TopologySnapshot, resource: str, assumed: Mapping[int, Resources], *, empty: bool
-) -> Vector:
-    left = [
-        LIMIT
-        if resource == PODS and PODS not in offered
-        else offered.get(resource, 0)
-        - (0 if empty else used.get(resource, 0))
-        - assumed.get(leaf, {}).get(resource, 0)
-        for leaf, (offered, used) in enumerate(zip(snapshot.offered, snapshot.used, strict=True))
-    ]
-    return np.array([max(-LIMIT, min(LIMIT, quantity)) for quantity in left], np.int64)
 
 
 def _used_by(pods: Iterable[OtherPod]) -> dict[str, dict[str, int]]:
