@@ -90,7 +90,7 @@ def test_judging_only_what_changed_gives_the_same_order(
             queued_at_ms=queued,
             id=name,
         )
-    for winner in Tournament(tree, left, non_borrowing_first=True):
+    for winner in Tournament(tree, left, lambda _: None, non_borrowing_first=True):
         assert winner == naive(tree, left, tree.cohorts["root"])
         if gets[winner]:
             tree.add(left[winner].node, left[winner].usage)

@@ -7,6 +7,7 @@ that the earlier ones have changed.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from muster_domain.conditions import PendingReason
@@ -14,6 +15,7 @@ from muster_domain.policy import FairSharing, Policy
 from muster_domain.queues import QueueingStrategy, ReclaimWithinCohort
 from muster_scheduling.admission.assignment import Assignment
 from muster_scheduling.admission.flavors import FlavorAssigner, Pinned, PreemptionOracle
+from muster_scheduling.admission.followers import Followers
 from muster_scheduling.admission.modes import Mode
 from muster_scheduling.admission.partial import largest_gang
 from muster_scheduling.admission.seating import seat_preemptor, second_pass
@@ -117,6 +119,8 @@ class Cycle:
         self._taken: dict[str, Victim] = {}
         self._claimant_of: dict[str, str] = {}
         self._claims: list[tuple[QuotaNode, Vector, tuple[Seats, ...]]] = []
+        self._followers = Followers(view)
+        self._refused: list[Entry] = []
 
     def again(self) -> "Cycle":
         """Forget what the last cycle took."""
@@ -131,15 +135,9 @@ class Cycle:
         if claims:
             for root in sorted({queue.root for _, queue in heads}):
                 self._view.charge_claims(root)
-        nominated: list[Entry] = []
-        refused: list[Entry] = []
-        for workload, queue in heads:
-            mark = self._view.journal.checkpoint()
-            if workload.id in claims:
-                self._view.lift_claim(workload.id)
-            entry = self.nominate(workload, queue)
-            self._view.journal.rollback(mark)
-            (nominated if entry.verdict is not Verdict.INADMISSIBLE else refused).append(entry)
+        self._followers = Followers(self._view)
+        self._refused = []
+        nominated = [entry for head in heads if (entry := self._nominated(*head)) is not None]
         done: list[Entry] = []
         for entry in self._ordered(nominated):
             mine = entry.workload.id in claims
@@ -150,7 +148,25 @@ class Cycle:
                 queue, usage = claims[entry.workload.id]
                 self._tree.add(self._tree.queues[queue], usage)
             done.append(entry)
-        return [*done, *refused]
+        return [*done, *self._refused]
+
+    def _nominated(self, workload: PendingWorkload, queue: QueueEntry) -> Entry | None:
+        """Nominate without its own claim in the way; `None` for one that may not be looked at."""
+        mark = self._view.journal.checkpoint()
+        if workload.id in self._view.claims:
+            self._view.lift_claim(workload.id)
+        entry = self.nominate(workload, queue)
+        self._view.journal.rollback(mark)
+        if entry.verdict is Verdict.INADMISSIBLE:
+            self._refused.append(entry)
+            return None
+        return entry
+
+    def _follower(self, entry: Entry) -> Entry | None:
+        """Who of the same queue is next in this cycle, now that `entry` was processed."""
+        reserved = entry.verdict is Verdict.RESERVED
+        workload = self._followers.after(entry.workload, entry.queue, reserved=reserved)
+        return None if workload is None else self._nominated(workload, entry.queue)
 
     def nominate(self, workload: PendingWorkload, queue: QueueEntry) -> Entry:
         """What the workload could get on the usage of the moment (R-40)."""
@@ -255,24 +271,41 @@ class Cycle:
             yield from self._by_shares(entries, policy.fair_sharing)
             return
 
-        yield from sorted(entries, key=lambda entry: entry_key(entry, policy))
+        line = [(entry_key(entry, policy), entry) for entry in entries]
+        heapify(line)
+        while line:
+            _, entry = heappop(line)
+            yield entry
+            follower = self._follower(entry)
+            if follower is not None:
+                heappush(line, (entry_key(follower, policy), follower))
 
     def _by_shares(self, entries: list[Entry], fair: FairSharing) -> Iterator[Entry]:
-        policy = self._view.policy
-        contenders = {
-            entry.queue.name: Contender(
-                tag=entry,
-                node=entry.queue.node,
-                usage=entry.assignment.usage,
-                preemptor=policy.prioritize_preemptors and entry.sticky,
-                priority=(entry.workload.priority if policy.priority_sorting_within_cohort else 0),
-                queued_at_ms=entry.workload.queued_at_ms,
-                id=entry.workload.id,
-            )
-            for entry in entries
-        }
+        contenders = {entry.queue.name: self._contender(entry) for entry in entries}
+
+        def follower(entry: Entry) -> Contender[Entry] | None:
+            found = self._follower(entry)
+            return None if found is None else self._contender(found)
+
         return iter(
-            Tournament(self._tree, contenders, non_borrowing_first=fair.prioritize_non_borrowing)
+            Tournament(
+                self._tree,
+                contenders,
+                follower,
+                non_borrowing_first=fair.prioritize_non_borrowing,
+            )
+        )
+
+    def _contender(self, entry: Entry) -> Contender[Entry]:
+        policy = self._view.policy
+        return Contender(
+            tag=entry,
+            node=entry.queue.node,
+            usage=entry.assignment.usage,
+            preemptor=policy.prioritize_preemptors and entry.sticky,
+            priority=entry.workload.priority if policy.priority_sorting_within_cohort else 0,
+            queued_at_ms=entry.workload.queued_at_ms,
+            id=entry.workload.id,
         )
 
     def _process(self, entry: Entry) -> None:
@@ -409,6 +442,8 @@ class Cycle:
 
     def _reserve_head(self, entry: Entry) -> None:
         """A head without victims keeps others from what it could use itself (R-46)."""
+        if not self._view.policy.improvements.reserve_head:
+            return
         policy = entry.queue.queue.preemption
         always = self._view.policy.prioritize_preemptors and entry.sticky
         if policy.reclaim_within_cohort is ReclaimWithinCohort.ANY and not always:

@@ -115,7 +115,6 @@ def _decide_trees(
         if draft.looked_at + len(heads) > budget.workloads and draft.looked_at:
             return False
         seen.add(state)
-        draft.looked_at += len(heads)
         _one_cycle(snapshot, cycle.again(), heads, draft)
     return False
 
@@ -158,6 +157,7 @@ def _one_cycle(snapshot: Snapshot, cycle: Cycle, heads: list[Head], draft: _Draf
     mark = view.journal.checkpoint()
     entries = cycle.run(heads)
     view.journal.rollback(mark)
+    draft.looked_at += len(entries)
     for entry in entries:
         granted = entry.workload.granted
         if granted is not None:

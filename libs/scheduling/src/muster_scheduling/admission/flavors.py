@@ -8,6 +8,7 @@ from muster_domain.queues import (
     BorrowWithinCohortPolicy,
     ReclaimWithinCohort,
     UndeclaredResources,
+    WithinClusterQueue,
 )
 from muster_domain.states import PodSetAdmission
 from muster_scheduling.admission.assignment import (
@@ -84,6 +85,10 @@ class FlavorAssigner:
             or (
                 view.policy.fair_sharing is not None
                 and policy.reclaim_within_cohort is not ReclaimWithinCohort.NEVER
+            )
+            or (
+                view.policy.improvements.own_victims_while_borrowing
+                and policy.within_cluster_queue is not WithinClusterQueue.NEVER
             )
         )
 

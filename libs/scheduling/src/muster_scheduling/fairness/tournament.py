@@ -4,7 +4,7 @@ Whoever would have the smallest share goes first, compared at every level of the
 each winner only the subtree it stands in is judged again: nothing else has changed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from heapq import heappop, heappush
@@ -34,17 +34,22 @@ _Key = tuple[bool, bool, bool, Fraction, int, int, str]
 
 
 class Tournament(Generic[Tag]):
-    """Pops the winner; the caller changes usage between two pops."""
+    """Pops the winner; the caller changes usage between two pops.
+
+    `follower` may name another contender of the winner's queue once the winner was dealt with.
+    """
 
     def __init__(
         self,
         tree: QuotaTree,
         contenders: Mapping[str, Contender[Tag]],
+        follower: Callable[[Tag], Contender[Tag] | None],
         *,
         non_borrowing_first: bool,
     ) -> None:
         self._tree = tree
         self._left = dict(contenders)
+        self._follower = follower
         self._non_borrowing_first = non_borrowing_first
 
     def __iter__(self) -> Iterator[Tag]:
@@ -59,6 +64,11 @@ class Tournament(Generic[Tag]):
                 winner = brackets[root.name].pop()
             del self._left[winner.node.name]
             yield winner.tag
+            follower = self._follower(winner.tag)
+            if follower is not None:
+                self._left[follower.node.name] = follower
+                if follower.node.parent is not None:
+                    brackets[follower.node.root.name].enter(follower)
 
     def of(self, queue: QuotaNode) -> Contender[Tag] | None:
         """The entry of a queue, while it is left."""
@@ -121,6 +131,12 @@ class _Bracket(Generic[Tag]):
         if top is not winner.node:
             self._changed = top
         return winner
+
+    def enter(self, contender: Contender[Tag]) -> None:
+        """Let a contender in after the winner of its queue; a cohort is judged again anyhow."""
+        if self._top(contender.node) is contender.node:
+            key = self._tournament.keys(contender)[self._root.name]
+            self._push(contender, key, contender.node)
 
     def _enter(self, cohort: QuotaNode) -> None:
         """Judge a child cohort's subtree and let its winner stand for it."""

@@ -5,7 +5,7 @@ has, and the whole class is set aside in one step (R-48). So an operation costs 
 waits, and a trigger costs as much as there are classes, not workloads.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import merge
 
 from muster_scheduling.fairness.history import NOTHING, UsageKey
@@ -97,6 +97,22 @@ class PendingQueue:
         if sticky is not None:
             return self.workloads[sticky]
         return self.workloads[self._heads[0][0][2]] if len(self._heads) else None
+
+    def line(self) -> Iterator[PendingWorkload]:
+        """Everybody in line, in order: the head first. Stale once the queue changes."""
+        sticky = self.sticky.get(self.name)
+        first = [] if sticky is None or not self.is_active(sticky) else [sticky]
+        groups = [group for group in self._classes.values() if not group.blocked]
+        places: list[Iterable[_Place]] = [
+            [self._place(self.workloads[workload_id]) for workload_id in first],
+            *(
+                ((self._usage_key(group.local_queue), True, key) for key in group.members)
+                for group in groups
+            ),
+        ]
+        for _, behind, key in merge(*places):
+            if not behind or key[2] not in first:
+                yield self.workloads[key[2]]
 
     def is_active(self, workload_id: str) -> bool:
         """Whether it is in line."""
