@@ -3,6 +3,13 @@ from typing import Any
 
 import pytest
 
+from muster_domain.job_policies import (
+    JobAction,
+    JobEvent,
+    JobPolicies,
+    JobPolicy,
+    TaskPolicies,
+)
 from muster_domain.queues import HyperNode, VolcanoQueue
 from muster_domain.selectors import Requirement, Selector, SelectorOperator
 from muster_domain.workload import NetworkTopology, NetworkTopologyMode
@@ -330,6 +337,18 @@ def test_a_job_that_volcano_refuses(refused: Refused, text: str, field: str, pro
             "excludes event",
             id="event and exit code",
         ),
+        pytest.param(
+            "{event: PodPending, action: AbortJob}",
+            "policies[0].timeout",
+            "missing for PodPending",
+            id="pending for ever",
+        ),
+        pytest.param(
+            "{event: PodFailed, action: AbortJob, timeout: soon}",
+            "policies[0].timeout",
+            "'soon' is not a duration",
+            id="no duration",
+        ),
         pytest.param("{action: AbortJob}", "policies[0].event", "missing", id="no event"),
         pytest.param("{event: PodFailed}", "policies[0].action", "missing", id="no action"),
         pytest.param(
@@ -356,14 +375,67 @@ def test_policies_that_volcano_refuses(
 
 
 def test_what_of_a_job_has_no_effect_is_said(warned: Warned) -> None:
-    spec = "plugins: {env: []}, policies: [{event: PodEvicted, action: RestartJob}], minSuccess: 1"
-    tasks = (task("a", 1), task("b", 1, ", dependsOn: {name: [a]}"))
+    spec = "plugins: {env: [], svc: [], horovod: [x]}, volumes: [{mountPath: /data}]"
+    tasks = (task("a", 1), task("b", 1, ", topologyPolicy: restricted"))
     assert warned(job(*tasks, spec=spec)) == [
-        ("spec.plugins", "not acted upon"),
-        ("spec.minSuccess", "not acted upon"),
-        ("spec.policies", "not acted upon"),
-        ("spec.tasks[1].dependsOn", "not acted upon: all tasks start together"),
+        ("spec.volumes", "not acted upon"),
+        ("spec.plugins.horovod", "not acted upon"),
+        ("spec.tasks[1].topologyPolicy", "not acted upon"),
     ]
+
+
+def test_a_job_says_what_follows_from_which_event(load_job: LoadJob) -> None:
+    text = job(
+        task("ps", 1, ", maxRetry: -1, policies: [{event: TaskCompleted, action: CompleteJob}]"),
+        task(
+            "worker",
+            4,
+            ", minAvailable: 2, dependsOn: {name: [ps], iteration: any}, "
+            "partitionPolicy: {totalPartitions: 2, partitionSize: 2}, "
+            "policies: [{exitCode: 3, action: RestartPartition}]",
+        ),
+        spec="maxRetry: 5, minSuccess: 2, minAvailable: 3, policies: ["
+        "{events: [PodEvicted, JobUnknown], action: RestartJob},"
+        "{event: PodPending, action: AbortJob, timeout: 1h30m}]",
+    )
+    assert load_job(text).job_policies == JobPolicies(
+        min_available=3,
+        max_retry=5,
+        min_success=2,
+        policies=(
+            JobPolicy(
+                action=JobAction.RESTART_JOB, events=(JobEvent.POD_EVICTED, JobEvent.UNKNOWN)
+            ),
+            JobPolicy(
+                action=JobAction.ABORT_JOB, events=(JobEvent.POD_PENDING,), timeout_ms=5_400_000
+            ),
+        ),
+        tasks=(
+            TaskPolicies(
+                name="ps",
+                min_available=1,
+                max_retry=None,
+                policies=(
+                    JobPolicy(action=JobAction.COMPLETE_JOB, events=(JobEvent.TASK_COMPLETED,)),
+                ),
+            ),
+            TaskPolicies(
+                name="worker",
+                min_available=2,
+                depends_on=("ps",),
+                depends_on_any=True,
+                partition_size=2,
+                policies=(JobPolicy(action=JobAction.RESTART_PARTITION, exit_code=3),),
+            ),
+        ),
+    )
+
+
+def test_a_partitioned_task_has_as_many_pods_as_its_partitions(load_job: LoadJob) -> None:
+    text = job(
+        "{name: a, partitionPolicy: {totalPartitions: 3, partitionSize: 4}, " + TEMPLATE + "}"
+    )
+    assert [pod_set.count for pod_set in load_job(text).pod_sets] == [12]
 
 
 def test_what_of_a_queue_has_no_effect_is_said(warned: Warned) -> None:

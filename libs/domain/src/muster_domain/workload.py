@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+from muster_domain.job_policies import JobPolicies
 from muster_domain.quantity import Resources, add, scale
 from muster_domain.selectors import Labels, NodeDemand
 
@@ -160,7 +161,8 @@ class Workload:
 
     `id` is unique for ever and derived from the submission, so the same submission twice is the
     same workload. Higher `priority` goes first. `volcano_queue` is set beside a LocalQueue when the
-    job names both: its capability is a ceiling, its quota is charged to the LocalQueue.
+    job names both: its capability is a ceiling, its quota is charged to the LocalQueue. Only a
+    Volcano Job has `job_policies`; any other gang ends as soon as one of its pods has failed.
     """
 
     id: str
@@ -177,6 +179,7 @@ class Workload:
     active: bool = True
     volcano_queue: str = ""
     network_topology: NetworkTopology | None = None
+    job_policies: JobPolicies | None = None
     user: str = ""
     labels: Labels = field(default_factory=dict[str, str])
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])

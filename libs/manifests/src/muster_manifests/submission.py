@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from muster_domain.errors import InvalidValue
+from muster_domain.job_policies import JobPolicies
 from muster_domain.queues import PriorityClass
 from muster_domain.workload import (
     Execution,
@@ -43,6 +44,7 @@ class JobSubmission:
     active: bool = True
     network_topology: NetworkTopology | None = None
     pod_group: str = ""
+    job_policies: JobPolicies | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -97,6 +99,7 @@ def make_workload(submission: JobSubmission, context: SubmissionContext) -> Work
         active=submission.active,
         volcano_queue=submission.volcano_queue if submission.queue else "",
         network_topology=submission.network_topology,
+        job_policies=submission.job_policies,
         user=context.user,
         labels=submission.labels,
         annotations=submission.annotations,

@@ -1,9 +1,11 @@
 """Volcano's Job: tasks that start together."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
 
+from muster_domain.job_policies import JobPolicies, TaskPolicies
 from muster_domain.workload import RestartPolicy
 from muster_manifests.gang import with_min_member
 from muster_manifests.jobs.job_metadata import JobSpec, make_submission
@@ -12,8 +14,19 @@ from muster_manifests.metadata import check_name
 from muster_manifests.pods import PodTemplate, read_pod_template
 from muster_manifests.reader import ObjectReader
 from muster_manifests.submission import JobSubmission
-from muster_manifests.volcano.policies import check_policies
+from muster_manifests.volcano.policies import read_policies
 from muster_manifests.volcano.topology import read_network_topology
+
+DEFAULT_MAX_RETRY = 3
+_ENVIRONMENT_PLUGINS = ("env", "svc", "ssh", "pytorch", "tensorflow", "mpi")
+"""Plugins whose variables every pod gets anyway, see `muster_contracts.pod_environment`."""
+
+
+class DependsOn(StrEnum):
+    """How many of the tasks that a task depends on must be ready."""
+
+    ALL = "all"
+    ANY = "any"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +35,7 @@ class _Task:
     replicas: int
     min_available: int
     template: PodTemplate
-    depends_on: tuple[str, ...]
+    policies: TaskPolicies
 
 
 def read_volcano_job(manifest: Manifest) -> JobSubmission:
@@ -32,8 +45,8 @@ def read_volcano_job(manifest: Manifest) -> JobSubmission:
     """
     spec = manifest.body.object("spec")
     spec.accept("schedulerName", "ttlSecondsAfterFinished", "runningEstimate")
-    spec.not_acted_on("plugins", "volumes", "maxRetry", "minSuccess")
-    check_policies(spec)
+    spec.not_acted_on("volumes")
+    _check_plugins(spec)
     readers = spec.objects("tasks")
     if not readers:
         _refuse_without_tasks(spec)
@@ -50,7 +63,25 @@ def read_volcano_job(manifest: Manifest) -> JobSubmission:
             network_topology=read_network_topology(spec),
         ),
     )
-    return _with_minimum(submission, spec, tasks)
+    return replace(_with_minimum(submission, spec, tasks), job_policies=_job_policies(spec, tasks))
+
+
+def _job_policies(spec: ObjectReader, tasks: Sequence[_Task]) -> JobPolicies:
+    each = sum(task.min_available for task in tasks)
+    return JobPolicies(
+        min_available=spec.integer("minAvailable", each, low=0),
+        tasks=tuple(task.policies for task in tasks),
+        policies=read_policies(spec),
+        max_retry=spec.integer("maxRetry", DEFAULT_MAX_RETRY, low=0),
+        min_success=spec.optional_integer("minSuccess", low=1),
+    )
+
+
+def _check_plugins(spec: ObjectReader) -> None:
+    """Say of the plugins that are asked for which do nothing here."""
+    plugins = spec.object("plugins")
+    plugins.accept(*_ENVIRONMENT_PLUGINS)
+    plugins.not_acted_on(*(name for name in plugins.keys if name not in _ENVIRONMENT_PLUGINS))
 
 
 def _refuse_without_tasks(spec: ObjectReader) -> None:
@@ -68,24 +99,41 @@ def _refuse_without_tasks(spec: ObjectReader) -> None:
 
 
 def _read_task(reader: ObjectReader, index: int) -> _Task:
-    reader.not_acted_on("partitionPolicy", "topologyPolicy", "maxRetry")
-    check_policies(reader)
-    replicas = reader.integer("replicas", 1, low=0)
+    reader.not_acted_on("topologyPolicy")
+    partitions = reader.object("partitionPolicy")
+    partitions.not_acted_on("networkTopology", "minPartitions")
+    size = partitions.integer("partitionSize", 0, low=0)
+    replicas = reader.integer(
+        "replicas", partitions.integer("totalPartitions", 1, low=1) * (size or 1), low=0
+    )
     min_available = reader.integer("minAvailable", replicas, low=0)
     if min_available > replicas:
         reader.rule(
             "minAvailable", f"more than the {replicas} replicas", "lower it or raise replicas"
         )
+    name = reader.text("name", f"default{index}")
     depends_on = reader.object("dependsOn")
-    depends_on.accept("iteration")
-    reader.not_acted_on("dependsOn", why="not acted upon: all tasks start together")
     return _Task(
-        name=reader.text("name", f"default{index}"),
+        name=name,
         replicas=replicas,
         min_available=min_available,
         template=read_pod_template(reader.object("template"), RestartPolicy.NEVER),
-        depends_on=depends_on.texts("name"),
+        policies=TaskPolicies(
+            name=name,
+            min_available=min_available,
+            policies=read_policies(reader),
+            max_retry=_max_retry(reader),
+            depends_on=depends_on.texts("name"),
+            depends_on_any=depends_on.choice("iteration", DependsOn, DependsOn.ALL)
+            is DependsOn.ANY,
+            partition_size=size,
+        ),
     )
+
+
+def _max_retry(reader: ObjectReader) -> int | None:
+    limit = reader.integer("maxRetry", DEFAULT_MAX_RETRY, low=-1)
+    return None if limit < 0 else limit
 
 
 def _check_names(readers: Sequence[ObjectReader], tasks: Sequence[_Task]) -> None:
@@ -100,11 +148,11 @@ def _check_names(readers: Sequence[ObjectReader], tasks: Sequence[_Task]) -> Non
 def _check_dependencies(readers: Sequence[ObjectReader], tasks: Sequence[_Task]) -> None:
     names = {task.name for task in tasks}
     for reader, task in zip(readers, tasks, strict=True):
-        unknown = [name for name in task.depends_on if name not in names]
+        unknown = [name for name in task.policies.depends_on if name not in names]
         if unknown:
             reader.rule("dependsOn", f"no task is named {unknown[0]!r}", "name a task of this job")
     try:
-        TopologicalSorter({task.name: task.depends_on for task in tasks}).prepare()
+        TopologicalSorter({task.name: task.policies.depends_on for task in tasks}).prepare()
     except CycleError:
         readers[0].rule("dependsOn", "the tasks wait for each other", "break the circle")
 
