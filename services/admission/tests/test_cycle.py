@@ -1,12 +1,16 @@
 """What a cycle decides: order, preemption asked for and carried out, claims, budgets."""
 
+from dataclasses import replace
+
 import pytest
 
-from muster_admission.cycle import ASK_AGAIN_AFTER_MS, CLAIM_MS
+from muster_admission.claims import CLAIM_MS
+from muster_admission.cycle import ASK_AGAIN_AFTER_MS
 from muster_admission.settings import AdmissionSettings
 from muster_contracts import events
 from muster_contracts.jobs import Verdict
 from muster_domain.conditions import EvictionReason, PendingReason, PreemptionReason
+from muster_domain.policy import Improvements, Policy
 from muster_domain.queues import QueueingStrategy, ReclaimWithinCohort, WithinClusterQueue
 from muster_domain.states import Evicting
 from muster_testing.builders import cluster_queue, configuration, submitted, workload
@@ -18,6 +22,21 @@ from .house import House
 def house() -> House:
     """A queue whose urgent jobs may take from the others."""
     return House(configuration(cluster_queue(gpus=4, within=WithinClusterQueue.LOWER_PRIORITY)))
+
+
+@pytest.fixture
+def claiming() -> House:
+    """Two queues of a cohort whose preemptors claim what their victims give back."""
+    return lending(Improvements(preemptor_claims=True))
+
+
+def lending(improvements: Improvements) -> House:
+    queues = [
+        cluster_queue(name, 2, cohort="lab", reclaim=ReclaimWithinCohort.ANY)
+        for name in ("cq", "other")
+    ]
+    policy = Policy(improvements=improvements)
+    return House(replace(configuration(*queues), policy=policy))
 
 
 def request(house: House) -> events.PreemptionRequested:
@@ -211,22 +230,52 @@ def test_what_a_preemptor_waits_for_is_not_given_to_somebody_else(house: House) 
     assert house.kinds("urgent", "quick") == ["reserved", "pending"]
 
 
-def test_a_claim_ends_with_its_claimant(house: House) -> None:
-    urgent(house)
-    house.say(propose(house, "small", "other"), "urgent")
-    house.cancel("urgent")
-    house.release("small")
-    assert house.kind("small") == "reserved"
+def reclaim(house: House) -> None:
+    """The owner of two GPUs wants them back from two borrowers that end one after the other."""
+    for borrower in ("first", "second"):
+        house.run(workload(borrower, gpus=2))
+    house.submit(workload("owner", gpus=2, door="other"), "other")
+    house.say(propose(house, "first", reason=PreemptionReason.IN_COHORT_RECLAMATION), "owner")
 
 
-def test_a_claim_does_not_last_for_ever(house: House) -> None:
-    urgent(house)
-    house.say(propose(house, "small", "other"), "urgent")
-    house.submit(workload("quick", gpus=1))
-    house.release("small")
-    assert house.kind("quick") == "pending"
-    house.cycle(CLAIM_MS)
-    assert house.machine.turn.claimed_ms == {}
+def test_a_claim_is_kept_over_a_restart_until_the_claimant_has_its_place(claiming: House) -> None:
+    reclaim(claiming)
+    claiming.restart()
+    claiming.cycle()
+    assert list(claiming.machine.book.claims) == ["owner"]
+    claiming.release("first")
+    assert claiming.kinds("owner", "first") == ["reserved", "pending"]
+    claiming.restart()
+    claiming.cycle()
+    assert claiming.machine.book.claims == {}
+    assert not [name for name in claiming.stored if name.startswith("c/")]
+
+
+def test_a_claim_ends_with_its_claimant(claiming: House) -> None:
+    reclaim(claiming)
+    claiming.cancel("owner")
+    claiming.release("first")
+    assert claiming.kind("first") == "reserved"
+
+
+def test_a_claim_does_not_last_for_ever(claiming: House) -> None:
+    reclaim(claiming)
+    claiming.cycle(CLAIM_MS)
+    assert claiming.machine.book.claims == {}
+
+
+def test_the_same_proposal_twice_makes_one_claim(claiming: House) -> None:
+    reclaim(claiming)
+    made = dict(claiming.machine.book.claims)
+    claiming.say(propose(claiming, "first", reason=PreemptionReason.IN_COHORT_RECLAMATION), "owner")
+    assert claiming.machine.book.claims == made
+
+
+def test_nothing_is_claimed_where_muster_decides_as_kueue_does() -> None:
+    house = lending(Improvements())
+    reclaim(house)
+    assert house.machine.book.claims == {}
+    assert house.machine.book.view.claims == {}
 
 
 def test_a_preemptor_stays_at_the_head_until_it_has_its_place(house: House) -> None:

@@ -12,6 +12,7 @@ from muster_domain.workload import Workload
 WORKLOAD_FIELD = "w/"
 TOMBSTONE_FIELD = "t/"
 USE_FIELD = "u/"
+CLAIM_FIELD = "c/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,20 @@ class LocalQueueUse:
     penalties: Mapping[str, Mapping[str, str]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What a preemptor waits for: milli-units by flavor and resource, kept from others for it."""
+
+    cluster_queue: str
+    amounts: tuple[tuple[str, str, int], ...]
+    since_ms: int
+
+    @property
+    def usage(self) -> dict[tuple[str, str], int]:
+        """Milli-units by (flavor, resource)."""
+        return {(flavor, resource): amount for flavor, resource, amount in self.amounts}
+
+
 def records_of(fields: Mapping[str, bytes]) -> dict[str, Record]:
     """All workloads in a shard's stored fields, by id, sorted."""
     return {
@@ -71,6 +86,15 @@ def uses_of(fields: Mapping[str, bytes]) -> dict[str, LocalQueueUse]:
         name.removeprefix(USE_FIELD): codec.decode(LocalQueueUse, fields[name])
         for name in sorted(fields)
         if name.startswith(USE_FIELD)
+    }
+
+
+def claims_of(fields: Mapping[str, bytes]) -> dict[str, Claim]:
+    """Claims of preemptors in a shard's stored fields, by claimant, sorted."""
+    return {
+        name.removeprefix(CLAIM_FIELD): codec.decode(Claim, fields[name])
+        for name in sorted(fields)
+        if name.startswith(CLAIM_FIELD)
     }
 
 

@@ -11,7 +11,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from muster_domain.conditions import EvictionReason, Outcome, PendingReason, RefusalReason
+from muster_domain.conditions import (
+    EvictionReason,
+    Outcome,
+    PendingReason,
+    PreemptionReason,
+    RefusalReason,
+)
 from muster_domain.nodes import Node, NodeCondition
 from muster_domain.states import Admission
 from muster_domain.workload import Workload
@@ -27,6 +33,7 @@ from muster_scheduling.admission import (
     violations,
 )
 from muster_scheduling.admission.eligibility import flavors_of, has_other_flavor
+from muster_scheduling.ordering.keys import queue_timestamp_ms
 from muster_scheduling.placement.gang import place
 from muster_scheduling.placement.outcome import Placed
 from muster_scheduling.placement.request import request_for
@@ -90,6 +97,7 @@ class Guest:
     evictions: int = 0
     outcome: Outcome | None = None
     then: Outcome | None = None
+    queued_at_ms: int | None = None
     unseated: str = ""
     avoided: tuple[str, ...] = ()
 
@@ -267,7 +275,8 @@ class House:
                     self._go(victim, str(effect.reason), effect.preemptor_id)
                 case _:
                     pass
-        if evicted and group.wanted is not None and group.workload_id not in self.view.holders:
+        claims = evicted and self.view.policy.improvements.preemptor_claims
+        if claims and group.wanted is not None and group.workload_id not in self.view.holders:
             self.view.claim(group.workload_id, group.wanted.cluster_queue, group.wanted.usage)
             self._claimed_ms[group.workload_id] = self.now_ms
 
@@ -299,7 +308,9 @@ class House:
             guest.nodes = outcome.placement.nodes
             return True
         tried = (*guest.avoided, *sorted(flavors_of(admission)))
-        others = has_other_flavor(self.view.catalog.queues[guest.cluster_queue], admission, tried)
+        others = self.view.policy.improvements.seats_across_flavors and has_other_flavor(
+            self.view.catalog.queues[guest.cluster_queue], admission, tried
+        )
         guest.avoided = tried if others else ()
         guest.tries += not others
         guest.unseated = outcome.explanation.message
@@ -318,6 +329,14 @@ class House:
         """It must go: what it holds comes back when its pods have ended."""
         guest.phase = Phase.EVICTING
         guest.evictions += guest.then is None
+        if by:
+            guest.queued_at_ms = queue_timestamp_ms(
+                guest.workload.created_at_ms,
+                None,
+                self.now_ms,
+                PreemptionReason(reason),
+                self.view.policy,
+            )
         rival = self.guests[by].workload.name if by else ""
         what = What.EVICTED if guest.then is None else What.STOPPING
         self._say(what, guest, reason=reason, by=rival)
@@ -347,7 +366,7 @@ class House:
         guest.nodes = ()
 
     def _wait(self, guest: Guest, until_ms: int | None) -> None:
-        pending = prepare(guest.workload, self.view.policy)
+        pending = prepare(guest.workload, self.view.policy, queued_at_ms=guest.queued_at_ms)
         pending.attempt = guest.attempt
         pending.requeue_at_ms = until_ms
         pending.avoided = frozenset(guest.avoided)

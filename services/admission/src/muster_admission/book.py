@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from muster_admission.announce import WorkloadAnnouncer, is_external
+from muster_admission.claims import resume_claims
 from muster_admission.lifecycle import lifecycle_of
 from muster_admission.settings import AdmissionSettings
 from muster_admission.turns import changed_uses, resume_turns
@@ -17,6 +18,7 @@ from muster_contracts import codec
 from muster_contracts.stored import (
     TOMBSTONE_FIELD,
     WORKLOAD_FIELD,
+    Claim,
     Record,
     Tombstone,
     records_of,
@@ -61,6 +63,8 @@ class Book:
         self.ledger = Ledger.from_fields(image.fields)
         self.view = AdmissionView(Configuration())
         self.turns = Turns(self.view)
+        self.claims: dict[str, Claim] = {}
+        """What preemptors claim of what their victims give back, by claimant."""
         self.unseated: dict[str, None] = {}
         """Workloads that wait because no seats were found, in the order of being told so."""
         self.aside: dict[str, str] = {}
@@ -80,6 +84,7 @@ class Book:
         self._puts: dict[str, Record | bytes | None] = {}
         self._resume()
         resume_turns(self, image.fields)
+        resume_claims(self, image.fields)
 
     def configure(self, configuration: Configuration, now_ms: int) -> None:
         """Take the declared objects; whoever waits is looked at again.
@@ -185,6 +190,10 @@ class Book:
                 return min(self._admitted_deadlines(record, state), default=None)
             case Evicting() | Finished():
                 return None
+
+    def put(self, name: str, value: bytes | None) -> None:
+        """Store a field with the next commit, or delete it."""
+        self._puts[name] = value
 
     def take_changes(self) -> tuple[dict[str, bytes], tuple[str, ...]]:
         """Fields to put and to delete since the last call.

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from muster_admission.book import Book
+from muster_admission.claims import claim, review_claims
 from muster_admission.ending import evict
 from muster_admission.intake import refuse_impossible
 from muster_admission.timers import expire
@@ -26,8 +27,6 @@ from muster_scheduling.admission import (
 from muster_scheduling.preemption import Proposal, ProposedVictim, Wanted
 
 ASK_AGAIN_AFTER_MS = 5_000
-CLAIM_MS = 60_000
-"""So long a preemptor's claim on what its victims give back counts against others."""
 
 
 @dataclass(slots=True)
@@ -37,7 +36,6 @@ class Turn:
     arrived: dict[str, None] = field(default_factory=dict[str, None])
     proposals: list[events.VictimsProposed] = field(default_factory=list[events.VictimsProposed])
     asked: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
-    claimed_ms: dict[str, int] = field(default_factory=dict[str, int])
     exhausted: bool = False
 
 
@@ -52,7 +50,7 @@ def run_cycle(book: Book, turn: Turn, now_ms: int) -> None:
     for proposal in turn.proposals:
         _consider(book, turn, proposal, now_ms)
     turn.proposals.clear()
-    _review_claims(book, turn, now_ms)
+    review_claims(book, now_ms)
     _ask_again(book, turn, now_ms)
     snapshot = book.view.snapshot(now_ms)
     decision = decide(snapshot, Budget(workloads=book.settings.decisions_max), victims_inline=False)
@@ -96,21 +94,7 @@ def _consider(book: Book, turn: Turn, proposal: events.VictimsProposed, now_ms: 
     for effect in outcome.effects:
         if isinstance(effect, EvictWorkload):
             _preempt(book, effect, now_ms)
-    book.view.claim(proposal.workload_id, wanted.cluster_queue, wanted.usage)
-    turn.claimed_ms[proposal.workload_id] = now_ms
-
-
-def _review_claims(book: Book, turn: Turn, now_ms: int) -> None:
-    """Let go of claims that are old, or whose claimant is not next in its queue any more.
-
-    A claim must not stand in the way of somebody who goes before the claimant.
-    """
-    for workload_id, since_ms in list(turn.claimed_ms.items()):
-        queue = book.view.queues.get(book.view.queue_of.get(workload_id, ""))
-        head = queue.head() if queue is not None else None
-        if head is None or head.id != workload_id or now_ms - since_ms >= CLAIM_MS:
-            del turn.claimed_ms[workload_id]
-            book.view.drop_claim(workload_id)
+    claim(book, proposal.workload_id, wanted, now_ms)
 
 
 def _ask_again(book: Book, turn: Turn, now_ms: int) -> None:

@@ -216,7 +216,11 @@ def gang_unplaceable(book: Book, fact: events.GangUnplaceable, now_ms: int) -> N
         return
     avoided = (*held.avoided_flavors, *sorted(flavors_of(held.admission)))
     entry = book.view.catalog.queues.get(record.cluster_queue)
-    others = entry is not None and has_other_flavor(entry, held.admission, avoided)
+    others = (
+        book.view.policy.improvements.seats_across_flavors
+        and entry is not None
+        and has_other_flavor(entry, held.admission, avoided)
+    )
     tries = held.history.unseated_times + (not others)
     wait_ms = min(
         book.settings.placement_retry_max_ms,

@@ -2,7 +2,8 @@
 
 from muster_admission import intake
 from muster_admission.book import Book
-from muster_admission.cycle import ASK_AGAIN_AFTER_MS, CLAIM_MS, Turn, no_victims, run_cycle
+from muster_admission.claims import CLAIM_MS
+from muster_admission.cycle import ASK_AGAIN_AFTER_MS, Turn, no_victims, run_cycle
 from muster_admission.metrics import AdmissionMetrics
 from muster_admission.settings import AdmissionSettings
 from muster_admission.stops import enforce_stops
@@ -91,7 +92,7 @@ class AdmissionMachine:
         """At once while the last decision ended by its budget; else when something is due."""
         if self.turn.exhausted:
             return 0
-        ends = [since_ms + CLAIM_MS for since_ms in self.turn.claimed_ms.values()]
+        ends = [made.since_ms + CLAIM_MS for made in self.book.claims.values()]
         ends += [asked_ms + ASK_AGAIN_AFTER_MS for _, asked_ms in self.turn.asked.values()]
         due = (self.book.next_deadline_ms(), self.book.turns.next_ms())
         return min([*ends, *(at_ms for at_ms in due if at_ms is not None)], default=None)
