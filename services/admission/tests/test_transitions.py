@@ -1,12 +1,15 @@
 """Every state against every fact: what it becomes, and that the same fact again changes nothing."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from muster_contracts import events
 from muster_domain.conditions import EvictionReason, Outcome
-from muster_domain.states import Evicting, Finished, Pending
+from muster_domain.nodes import Placement
+from muster_domain.states import Admitted, Evicting, Finished, Pending
+from muster_domain.workload import Workload
 from muster_testing.builders import cluster_queue, configuration, placement, submitted, workload
 
 from .house import NO_SEATS, House
@@ -61,6 +64,12 @@ def finished(house: House) -> None:
     house.finish()
 
 
+def moved(job: Workload, where: str) -> Placement:
+    """All its seats, after a lost node was replaced."""
+    pods = placement(job, where).pods
+    return Placement(pods=tuple(replace(pod, replacement=1) for pod in pods))
+
+
 STATES: dict[str, Callable[[House], None]] = {
     state.__name__: state
     for state in (pending, reserved, admitted, running, held, evicting, ending, finished)
@@ -77,6 +86,9 @@ def facts(attempt: int) -> dict[str, events.Event]:
         "placed": events.GangPlaced(
             workload_id="w1", attempt=attempt, placement=placement(JOB, "n2")
         ),
+        "reseated": events.GangPlaced(
+            workload_id="w1", attempt=attempt, placement=moved(JOB, "n3"), message="n2 is fenced"
+        ),
         "unplaceable": events.GangUnplaceable(
             workload_id="w1", attempt=attempt, explanation=NO_SEATS
         ),
@@ -88,11 +100,12 @@ def facts(attempt: int) -> dict[str, events.Event]:
     }
 
 
-OF_GANG = ("placed", "unplaceable", "started", "ended", "lost", "released")
+OF_GANG = ("placed", "reseated", "unplaceable", "started", "ended", "lost", "released")
 BECOMES = {
     ("pending", "cancel"): "finished",
     ("reserved", "cancel"): "evicting",
     ("reserved", "placed"): "admitted",
+    ("reserved", "reseated"): "admitted",
     ("reserved", "unplaceable"): "pending",
     ("reserved", "lost"): "evicting",
     ("admitted", "cancel"): "evicting",
@@ -271,3 +284,24 @@ def test_new_capacity_ends_the_wait_for_seats() -> None:
     place.refuse_seats()
     place.say(events.CapacityChanged(), "_")
     assert (place.kind(), place.attempt()) == ("reserved", 2)
+
+
+def test_other_seats_of_one_that_runs_are_said_and_keep_its_time() -> None:
+    place = house()
+    place.run(JOB)
+    before = place.machine.book.records["w1"].state
+    place.say(facts(1)["reseated"])
+    after = place.machine.book.records["w1"].state
+    assert isinstance(before, Admitted)
+    assert after == replace(before, placement=moved(JOB, "n3"))
+    assert isinstance(place.said[-1], events.WorkloadAdmitted)
+    assert [seat.node for seat in place.decisions[-1].assignments] == ["n3"]
+
+
+def test_the_first_seats_heard_again_do_not_undo_a_replacement() -> None:
+    place = house()
+    place.run(JOB)
+    place.say(facts(1)["reseated"])
+    records = dict(place.machine.book.records)
+    assert not place.say(facts(1)["placed"])
+    assert place.machine.book.records == records

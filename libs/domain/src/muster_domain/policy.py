@@ -105,6 +105,8 @@ class Policy:
 
     `reseat_within_cycle` looks for other seats when earlier entries of a cycle took them;
     `evict_when_unseated` gives up at once when a lost node cannot be replaced;
+    `balanced_topology` spreads a preferred topology evenly, `least_free_topology` fills the fullest
+    domains first where none is asked for;
     `scan_progress` keeps a flavor scan's position over changes of quota for one cycle;
     `ignore_undeclared` lets a request pass for a resource of which a queue has no quota.
     `prioritize_preemptors`, `priority_boost` and `concurrent_admission` are off in Kueue.
@@ -121,6 +123,8 @@ class Policy:
     scan_progress: bool = True
     reseat_within_cycle: bool = True
     evict_when_unseated: bool = True
+    balanced_topology: bool = False
+    least_free_topology: bool = True
     priority_boost: bool = False
     exclude_prefixes: tuple[str, ...] = ()
     transformations: tuple[Transformation, ...] = ()

@@ -106,7 +106,7 @@ def test_a_broken_slice_is_made_whole_in_its_own_domain() -> None:
     table = hall(r1=(1, 1, 1), r2=(1, 1, 1))
     request = ask(4, "", TopologyMode.UNCONSTRAINED, (("rack", 2),))
     placed = seat(table, request)
-    lost = placed.placement.pods[0].node
+    lost = placed.placement.pods[-1].node
     rack = lost.partition("-")[0]
     outcome = lose(table, request, lost)
     assert isinstance(outcome, Placed)
@@ -124,10 +124,27 @@ def test_a_second_node_that_takes_no_pods_is_not_replaced_too() -> None:
     assert "r1-1 cannot be replaced: r1-2 does not take pods either" in str(outcome)
 
 
+def test_rank_0_is_not_replaced_while_others_run() -> None:
+    """They know its address; they would wait for it where it is no more."""
+    table = hall(r1=(2, 2, 2))
+    request = ask(4, "rack")
+    seat(table, request)
+    assert "r1-0 cannot be replaced: the others know rank 0" in str(lose(table, request, "r1-0"))
+
+
+def test_a_gang_that_sat_on_one_node_moves_whole() -> None:
+    table = hall(r1=(2, 2))
+    request = ask(2, HOST)
+    seat(table, request)
+    outcome = lose(table, request, "r1-0")
+    assert isinstance(outcome, Placed)
+    assert counts(outcome.gang) == {"r1-1": 2}
+
+
 def test_pods_without_a_topology_are_not_replaced() -> None:
     table = hall(r1=(2, 2))
     request = gang(pod_set(2, gpus=1))
-    name = seat(table, request).placement.pods[0].node
+    name = seat(table, request).placement.pods[-1].node
     assert "have no topology to be replaced in" in str(lose(table, request, name))
 
 

@@ -166,6 +166,7 @@ class Audit:
             )
             if len(fact.placement.pods) < least:
                 self._break("INV-3", f"{fact.workload_id} is seated in part")
+        self._unseat(key)
         self._seats[key] = fact.placement
         for pod in fact.placement.pods:
             for resource, indices in pod.devices.items():

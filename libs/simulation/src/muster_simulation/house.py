@@ -8,7 +8,7 @@ fast enough for months of jobs.
 import heapq
 import itertools
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from muster_domain.conditions import (
@@ -36,8 +36,10 @@ from muster_scheduling.admission.eligibility import flavors_of, has_other_flavor
 from muster_scheduling.ordering.keys import queue_timestamp_ms
 from muster_scheduling.placement.gang import place
 from muster_scheduling.placement.outcome import Placed
-from muster_scheduling.placement.request import request_for
+from muster_scheduling.placement.replacement import replace_node
+from muster_scheduling.placement.request import GangRequest, request_for
 from muster_scheduling.placement.table import NodeTable
+from muster_scheduling.placement.topology.terms import topology_options
 from muster_scheduling.snapshot.catalog import Configuration
 from muster_scheduling.snapshot.view import AdmissionView, Snapshot
 from muster_scheduling.snapshot.workloads import prepare
@@ -65,6 +67,7 @@ class What(StrEnum):
     SUBMITTED = "submitted"
     ADMITTED = "admitted"
     UNSEATED = "unseated"
+    RESEATED = "reseated"
     EVICTED = "evicted"
     STOPPING = "stopping"
     REQUEUED = "requeued"
@@ -297,12 +300,14 @@ class House:
         attempt = guest.attempt
         self.at(self.now_ms + guest.run_ms, lambda: self._run_out(guest, attempt))
 
-    def _seat(self, guest: Guest, admission: Admission) -> bool:
-        configuration = self.configuration
-        topologies = dict(configuration.topologies or {})
+    def _request(self, guest: Guest, admission: Admission) -> GangRequest:
+        topologies = dict(self.configuration.topologies or {})
         flavors = self.view.catalog.flavors
         request = request_for(guest.workload, admission, flavors, topologies, elastic=True)
-        outcome = place(self.table, request)
+        return replace(request, options=topology_options(self.view.policy))
+
+    def _seat(self, guest: Guest, admission: Admission) -> bool:
+        outcome = place(self.table, self._request(guest, admission))
         if isinstance(outcome, Placed):
             self.table.bind(outcome.gang)
             guest.nodes = outcome.placement.nodes
@@ -402,9 +407,23 @@ class House:
         self.tell(Happening(at_ms=self.now_ms, what=What.NODE_LOST, workload="", nodes=(name,)))
         for workload_id in self.table.gangs_on(name):
             guest = self.guests[workload_id]
-            if guest.phase is Phase.ADMITTED:
+            if guest.phase is Phase.ADMITTED and not self._replace_lost(guest, name):
                 self.view.mark_evicting(workload_id)
                 self._go(guest, EvictionReason.NODE_FAILURES, "")
+
+    def _replace_lost(self, guest: Guest, node: str) -> bool:
+        """Let the pods of a lost node go on elsewhere, if they can (R-88)."""
+        gang = self.table.gang(guest.workload.id)
+        if gang is None or guest.admission is None:
+            return False
+        outcome = replace_node(self.table, self._request(guest, guest.admission), gang, node)
+        if not isinstance(outcome, Placed):
+            return False
+        self.table.release(guest.workload.id)
+        self.table.bind(outcome.gang)
+        guest.nodes = outcome.placement.nodes
+        self._say(What.RESEATED, guest, reason=node, nodes=guest.nodes)
+        return True
 
     def _say(
         self,

@@ -18,6 +18,7 @@ from muster_domain.states import Finished
 from muster_ledger.store import Image
 from muster_placement.machine import PlacementMachine
 from muster_placement.settings import PlacementSettings
+from muster_scheduling.placement.topology.terms import topology_options
 from muster_scheduling.snapshot.catalog import Configuration
 from muster_simulation.audit import Audit
 from muster_simulation.checks import Watch
@@ -106,9 +107,7 @@ class Run:
             if process.machine is not None:
                 process.machine.configure(configuration, 0, self.world.now_ms)
         if self.placement.machine is not None:
-            self.placement.machine.configure(
-                dict(configuration.flavors), dict(configuration.topologies or {})
-            )
+            _configure(self.placement.machine, configuration)
         for searcher in self._searchers:
             searcher.configure(configuration)
 
@@ -130,9 +129,7 @@ class Run:
 
     def _placement(self, image: Image) -> PlacementMachine:
         machine = PlacementMachine(image, PlacementSettings(), self.world.now_ms)
-        machine.configure(
-            dict(self._configuration.flavors), dict(self._configuration.topologies or {})
-        )
+        _configure(machine, self._configuration)
         return machine
 
     def _admission_committed(self, machine: AdmissionMachine) -> None:
@@ -236,3 +233,11 @@ class Run:
                     raise InvariantBroken("INV-9", f"{identity}: {again} in the log")
                 if not isinstance(record.state, Finished):
                     raise InvariantBroken("INV-5", f"{identity} has not ended")
+
+
+def _configure(machine: PlacementMachine, configuration: Configuration) -> None:
+    machine.configure(
+        dict(configuration.flavors),
+        dict(configuration.topologies or {}),
+        topology_options(configuration.policy),
+    )

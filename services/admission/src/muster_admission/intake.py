@@ -172,13 +172,20 @@ def lease_renewed(book: Book, fact: events.LeaseRenewed, now_ms: int) -> None:
 
 
 def gang_placed(book: Book, fact: events.GangPlaced, now_ms: int) -> None:
-    """Seats are held: post the quota, and the workload is admitted."""
+    """Seats are held: post the quota, and the workload is admitted.
+
+    Of one that is admitted, some seats are others now. Idempotent by (workload id, attempt,
+    replacements).
+    """
     record = book.records.get(fact.workload_id)
-    if record is None or not isinstance(record.state, Reserved):
+    if record is None:
+        return
+    if isinstance(record.state, Admitted):
+        _reseated(book, record, record.state, fact, now_ms)
+        return
+    if not isinstance(record.state, Reserved) or record.state.attempt != fact.attempt:
         return
     held = record.state
-    if held.attempt != fact.attempt:
-        return
     execution = record.workload.execution
     external = isinstance(execution, External)
     state = Admitted(
@@ -195,6 +202,18 @@ def gang_placed(book: Book, fact: events.GangPlaced, now_ms: int) -> None:
         waiting_since_ms=held.waiting_since_ms,
         history=replace(held.history, unseated_times=0),
     )
+    _become_admitted(book, record, state, now_ms)
+
+
+def _reseated(
+    book: Book, record: Record, before: Admitted, fact: events.GangPlaced, now_ms: int
+) -> None:
+    newer = fact.placement.replacements > before.placement.replacements
+    if before.attempt == fact.attempt and newer:
+        _become_admitted(book, record, replace(before, placement=fact.placement), now_ms)
+
+
+def _become_admitted(book: Book, record: Record, state: Admitted, now_ms: int) -> None:
     after = book.become(record, state, now_ms)
     admitted = events.WorkloadAdmitted(
         workload=after.workload, version=book.announcer.version, state=state

@@ -9,6 +9,7 @@ from muster_contracts.partitions import PLACEMENT_SHARD
 from muster_contracts.queries import Query
 from muster_contracts.subjects import Service
 from muster_domain.errors import InvalidValue
+from muster_domain.policy import Policy
 from muster_manifests.catalogue import ObjectCatalogue
 from muster_placement import queries
 from muster_placement.machine import PlacementMachine
@@ -20,6 +21,7 @@ from muster_runtime.objects import ObjectFeed
 from muster_runtime.owner import Owner
 from muster_runtime.service import Chassis, run
 from muster_runtime.storage import open_store
+from muster_scheduling.placement.topology.terms import topology_options
 from muster_scheduling.snapshot.volcano import VOLCANO_FLAVOR, volcano_flavor
 
 if TYPE_CHECKING:
@@ -47,7 +49,9 @@ async def _work(chassis: Chassis, settings: PlacementSettings) -> None:
     async def prepare(machine: PlacementMachine) -> None:
         if configured.get(id(machine)) != catalogue.sequence:
             flavors = {**catalogue.flavors, VOLCANO_FLAVOR: volcano_flavor()}
-            machine.configure(flavors, dict(catalogue.topologies))
+            kueue = catalogue.configuration
+            options = topology_options(kueue.policy if kueue is not None else Policy())
+            machine.configure(flavors, dict(catalogue.topologies), options)
             configured.clear()
             configured[id(machine)] = catalogue.sequence
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from muster_contracts import codec
+from muster_domain.errors import Conflict
 from muster_domain.nodes import Node, NodeCondition
 from muster_domain.states import Admission
 from muster_domain.workload import Workload
@@ -95,6 +96,16 @@ class Floor:
         """Remember something new about a seated gang."""
         self.gangs[seated.workload.id] = seated
         self._puts[GANG_FIELD + seated.workload.id] = seated
+
+    def reseat(self, seated: SeatedGang) -> None:
+        """Hold other seats than the gang held until now. Raises `Conflict` as `seat` does."""
+        before = self.table.release(seated.workload.id)
+        try:
+            self.table.bind(seated.gang)
+        except Conflict:
+            self.table.restore(before)
+            raise
+        self.update(seated)
 
     def free(self, seated: SeatedGang, now_ms: int) -> None:
         """Give the seats of a gang back."""

@@ -1,19 +1,26 @@
 """What each fact of the log does to the floor. Idempotent by (workload id, attempt) and pod uid."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from muster_contracts import events
-from muster_domain.nodes import NodeCondition
+from muster_domain.checks import all_ready
+from muster_domain.nodes import NodeCondition, PodAssignment
 from muster_placement.floor import Floor, SeatRequest
-from muster_placement.pods import lose, pod_became, start, stop, tell_to_stop
-from muster_placement.record import GangPhase, NodeEntry, PodPhase, SeatedGang, pod_uid
+from muster_placement.pods import lose, pod_became, start, stop, tell_to_stop, uid_of
+from muster_placement.record import GangPhase, NodeEntry, PodPhase, SeatedGang
 from muster_scheduling.placement.failures import gangs_on_lost_devices
 
 
 def quota_reserved(
-    floor: Floor, fact: events.QuotaReserved, partition: str, traceparent: str
+    floor: Floor,
+    fact: events.QuotaReserved | events.ChecksPassed,
+    partition: str,
+    traceparent: str,
 ) -> None:
-    """Admission holds quota for it: it needs seats."""
+    """Admission holds quota for it: it needs seats, once its admission checks agree."""
+    if not all_ready(fact.state.checks):
+        return
     seated = floor.gangs.get(fact.workload.id)
     if seated is not None and seated.attempt >= fact.state.attempt:
         return
@@ -98,9 +105,9 @@ def pod_restarting(floor: Floor, fact: events.PodRestarting, now_ms: int) -> Non
 
 
 def pod_finished(floor: Floor, fact: events.PodFinished, now_ms: int) -> None:
-    """A pod's process is gone."""
+    """A pod's process is gone. Says nothing about a pod that was replaced."""
     seated = _of_attempt(floor, fact.workload_id, fact.attempt)
-    if seated is None:
+    if seated is None or fact.pod_uid not in seated.pods:
         return
     if fact.stopped:
         pod_became(floor, seated, fact.pod_uid, PodPhase.GONE, fact.message, now_ms)
@@ -132,25 +139,30 @@ def drain_requested(floor: Floor, fact: events.DrainRequested, now_ms: int) -> N
         lose(floor, floor.gangs[workload_id], fact.node, f"{fact.node} is drained{by}", now_ms)
 
 
-def fence(floor: Floor, name: str, now_ms: int) -> None:
-    """A node was silent past its lease: its pods are gone by themselves, its gangs are lost."""
+def fence(floor: Floor, name: str, now_ms: int, replaced: Callable[[SeatedGang], bool]) -> None:
+    """A node was silent past its lease: its pods are gone by themselves.
+
+    Its gangs are lost, save those that could be `replaced`.
+    """
     floor.set_condition(name, NodeCondition.FENCED, now_ms)
     for workload_id in floor.table.gangs_on(name):
         seated = floor.gangs[workload_id]
+        if replaced(seated):
+            continue
         lose(floor, seated, name, f"node {name} was silent and is fenced", now_ms)
         for seat in seated.gang.placement.pods:
             if seat.node == name:
-                _pod_gone(floor, workload_id, seat.rank, now_ms)
+                _pod_gone(floor, workload_id, seat, now_ms)
 
 
-def _pod_gone(floor: Floor, workload_id: str, rank: int, now_ms: int) -> None:
+def _pod_gone(floor: Floor, workload_id: str, seat: PodAssignment, now_ms: int) -> None:
     """Count a pod as gone, and tell its agent so, should that come back and not know."""
     seated = floor.gangs.get(workload_id)
     if seated is None:
         return
-    uid = pod_uid(workload_id, seated.attempt, rank)
+    uid = uid_of(seated, seat)
     if uid in seated.pods and not seated.pods[uid].over:
-        tell_to_stop(floor, seated, seated.gang.placement.pods[rank], now_ms)
+        tell_to_stop(floor, seated, seat, now_ms)
         pod_became(floor, seated, uid, PodPhase.GONE, "", now_ms)
 
 

@@ -1,6 +1,7 @@
 """Placement's state machine: facts in, seats and commands out, one commit per cycle."""
 
 from dataclasses import replace
+from functools import partial
 from typing import assert_never
 
 from muster_contracts import codec, events, subjects
@@ -13,12 +14,14 @@ from muster_ledger.store import Image
 from muster_placement import intake
 from muster_placement.floor import Floor, SeatRequest
 from muster_placement.record import Confirmation, SeatedGang
+from muster_placement.replacement import replace_lost
 from muster_placement.settings import PlacementSettings
 from muster_runtime.machine import Changes
 from muster_runtime.reader import Received
 from muster_scheduling.placement.gang import place
 from muster_scheduling.placement.outcome import Placed, PlacementOutcome, Unplaceable
-from muster_scheduling.placement.request import request_for
+from muster_scheduling.placement.request import GangRequest, request_for
+from muster_scheduling.placement.topology.terms import TopologyOptions
 
 _ADMITTED = codec.EVENT_NAMES[events.WorkloadAdmitted]
 
@@ -31,6 +34,7 @@ class PlacementMachine:
         self.flavors: dict[str, ResourceFlavor] = {}
         self.topologies: dict[str, Topology] = {}
         self._settings = settings
+        self._options = TopologyOptions()
         self._unplaceable_since_growth = True
         self._waits_for_objects: dict[str, None] = {}
 
@@ -78,7 +82,7 @@ class PlacementMachine:
         floor, subject = self.floor, received.subject
         self._heard_why(received)
         match fact:
-            case events.QuotaReserved():
+            case events.QuotaReserved() | events.ChecksPassed():
                 traceparent = received.headers.get("traceparent", "")
                 intake.quota_reserved(floor, fact, subjects.event_partition(subject), traceparent)
             case events.WorkloadEvicted():
@@ -104,18 +108,22 @@ class PlacementMachine:
             self.floor.heard(node, now_ms)
 
     def configure(
-        self, flavors: dict[str, ResourceFlavor], topologies: dict[str, Topology]
+        self,
+        flavors: dict[str, ResourceFlavor],
+        topologies: dict[str, Topology],
+        options: TopologyOptions | None = None,
     ) -> None:
-        """Take the declared flavors and topologies."""
+        """Take the declared flavors and topologies, and how topologies are to be filled."""
         self.flavors = flavors
         self.topologies = topologies
+        self._options = options or TopologyOptions()
         self._waits_for_objects.clear()
 
     def decide(self, now_ms: int) -> Changes:
         """Judge silent nodes, then seat whoever asked, in the order of asking."""
         self._watch_nodes(now_ms)
         for request in list(self.floor.requests.values())[: self._settings.placements_max]:
-            if self._knows_flavors(request):
+            if self._knows(request.admission):
                 self._seat(request, now_ms)
             else:
                 self._waits_for_objects[request.workload.id] = None
@@ -155,7 +163,8 @@ class PlacementMachine:
             silent_ms = now_ms - self.floor.heard_ms[name]
             if silent_ms >= fence_ms:
                 if entry.condition is not NodeCondition.FENCED:
-                    intake.fence(self.floor, name, now_ms)
+                    replaced = partial(self._replace_lost, node=name, now_ms=now_ms)
+                    intake.fence(self.floor, name, now_ms, replaced)
             elif silent_ms >= settings.node_suspect_ms:
                 if entry.condition is NodeCondition.READY:
                     self.floor.set_condition(name, NodeCondition.SUSPECT, now_ms)
@@ -168,14 +177,30 @@ class PlacementMachine:
 
     def would_place(self, workload: Workload, admission: Admission) -> PlacementOutcome:
         """Seats for the gang as things are now, or why not all of it finds them."""
-        asked = request_for(workload, admission, self.flavors, self.topologies, elastic=True)
-        return place(self.floor.table, replace(asked, policy=self._settings.placement_policy))
+        return place(self.floor.table, self._request(workload, admission))
 
-    def _knows_flavors(self, request: SeatRequest) -> bool:
-        return all(
-            flavor in self.flavors
-            for pod_set in request.admission.pod_sets
+    def _request(self, workload: Workload, admission: Admission) -> GangRequest:
+        asked = request_for(workload, admission, self.flavors, self.topologies, elastic=True)
+        return replace(asked, policy=self._settings.placement_policy, options=self._options)
+
+    def _replace_lost(self, seated: SeatedGang, *, node: str, now_ms: int) -> bool:
+        admission = seated.admission
+        if admission is None or not self._knows(admission):
+            return False
+        request = self._request(seated.workload, admission)
+        return replace_lost(self.floor, seated, node, request, now_ms)
+
+    def _knows(self, admission: Admission) -> bool:
+        """Whether the flavors of an admission, and their topologies, are declared."""
+        flavors = [
+            self.flavors.get(flavor)
+            for pod_set in admission.pod_sets
             for flavor in pod_set.flavors.values()
+        ]
+        return all(
+            flavor is not None
+            and (not flavor.topology_name or flavor.topology_name in self.topologies)
+            for flavor in flavors
         )
 
     def _seat(self, request: SeatRequest, now_ms: int) -> None:
@@ -190,6 +215,7 @@ class PlacementMachine:
                         partition=request.partition,
                         attempt=request.attempt,
                         gang=gang,
+                        admission=request.admission,
                         traceparent=request.traceparent,
                     )
                 )

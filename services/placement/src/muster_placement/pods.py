@@ -6,7 +6,7 @@ BOUND ──admitted──▶ RUNNING ──all succeeded──▶ finished
   any ──evicted──▶ STOPPING ──all over──▶ released
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import assert_never
 
@@ -33,8 +33,13 @@ def start(floor: Floor, seated: SeatedGang, now_ms: int) -> None:
         floor.update(replace(seated, phase=GangPhase.RUNNING))
         return
     seats = seated.gang.placement.pods
-    pods = {_uid(seated, seat): PodPhase.ASSIGNED for seat in seats}
+    pods = {uid_of(seated, seat): PodPhase.ASSIGNED for seat in seats}
     floor.update(replace(seated, phase=GangPhase.RUNNING, pods=pods))
+    run(floor, seated, seats, now_ms)
+
+
+def run(floor: Floor, seated: SeatedGang, seats: Iterable[PodAssignment], now_ms: int) -> None:
+    """Tell the agents of these seats to run their pods."""
     sets = {pod_set.name: pod_set for pod_set in seated.workload.pod_sets}
     addresses = {
         name: node_address(entry.node)
@@ -46,11 +51,16 @@ def start(floor: Floor, seated: SeatedGang, now_ms: int) -> None:
         floor.announcer.pod(seat.node, command, seated.traceparent, now_ms)
 
 
+def uid_of(seated: SeatedGang, seat: PodAssignment) -> str:
+    """The id of the pod in a seat."""
+    return pod_uid(seated.workload.id, seated.attempt, seat.rank, seat.replacement)
+
+
 def stop(floor: Floor, seated: SeatedGang, phase: GangPhase, now_ms: int) -> None:
     """Tell the agents to stop whatever of the gang still runs."""
     floor.update(replace(seated, phase=phase))
     for seat in seated.gang.placement.pods:
-        uid = _uid(seated, seat)
+        uid = uid_of(seated, seat)
         if uid in seated.pods and not seated.pods[uid].over:
             tell_to_stop(floor, seated, seat, now_ms)
     settle(floor, floor.gangs[seated.workload.id], now_ms)
@@ -59,7 +69,7 @@ def stop(floor: Floor, seated: SeatedGang, phase: GangPhase, now_ms: int) -> Non
 def tell_to_stop(floor: Floor, seated: SeatedGang, seat: PodAssignment, now_ms: int) -> None:
     """Tell the agent of one seat that its pod should not run, whether or not it does."""
     command = StopPod(
-        pod_uid=_uid(seated, seat),
+        pod_uid=uid_of(seated, seat),
         workload_id=seated.workload.id,
         attempt=seated.attempt,
         grace_ms=floor.settings.stop_grace_ms,
@@ -168,17 +178,13 @@ def _finish(floor: Floor, seated: SeatedGang, outcome: Outcome, now_ms: int) -> 
     )
 
 
-def _uid(seated: SeatedGang, seat: PodAssignment) -> str:
-    return pod_uid(seated.workload.id, seated.attempt, seat.rank)
-
-
 def _run_command(
     seated: SeatedGang, seat: PodAssignment, pod_set: PodSet, addresses: Mapping[str, str]
 ) -> RunPod:
     workload = seated.workload
     placement = seated.gang.placement
     return RunPod(
-        pod_uid=_uid(seated, seat),
+        pod_uid=uid_of(seated, seat),
         workload_id=workload.id,
         namespace=workload.namespace,
         workload_name=workload.name,

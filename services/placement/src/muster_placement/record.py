@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from muster_domain.nodes import Node, NodeCondition
+from muster_domain.states import Admission
 from muster_domain.workload import Workload
 from muster_scheduling.placement.outcome import Gang
 
@@ -58,6 +59,8 @@ class Confirmation:
 class SeatedGang:
     """A gang with its seats, and what is known of its pods (by pod uid, managed jobs only).
 
+    `admission` is what it was granted; `None` where it was seated before that was kept.
+
     `heard` orders what an agent said of a pod's starts, so that an older word changes nothing;
     `stalls` counts how often a gang that had started did not run whole any more.
     """
@@ -66,6 +69,7 @@ class SeatedGang:
     partition: str
     attempt: int
     gang: Gang
+    admission: Admission | None = None
     phase: GangPhase = GangPhase.BOUND
     pods: Mapping[str, PodPhase] = field(default_factory=dict[str, PodPhase])
     heard: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -86,6 +90,7 @@ class NodeEntry:
     incarnation: int = 0
 
 
-def pod_uid(workload_id: str, attempt: int, rank: int) -> str:
-    """The id of one pod of one attempt, for ever."""
-    return f"{workload_id}-{attempt}-{rank}"
+def pod_uid(workload_id: str, attempt: int, rank: int, replacement: int = 0) -> str:
+    """The id of one pod of one attempt, for ever; one that replaces a lost pod has another."""
+    uid = f"{workload_id}-{attempt}-{rank}"
+    return f"{uid}-{replacement}" if replacement else uid

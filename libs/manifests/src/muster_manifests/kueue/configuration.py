@@ -36,9 +36,9 @@ _GATES = (
     "PrioritySortingWithinCohort", "PrioritizePreemptorWorkloads", "PartialAdmission",
     "SchedulingEquivalenceHashing", "RecomputeAssignmentUponPreemptionTargetsOverlap",
     "FlavorFungibilityPreserveScanProgress", "TASRecomputeAssignmentWithinSchedulingCycle",
-    "TASFailedNodeReplacementFailFast", "PriorityBoost", "ConcurrentAdmission",
-    "MultiKueueOrchestratedPreemption", "FairSharingPreemptWithinNominal",
-    "FairSharingPrioritizeNonBorrowing",
+    "TASFailedNodeReplacementFailFast", "TASBalancedPlacement", "TASProfileMixed",
+    "PriorityBoost", "ConcurrentAdmission", "MultiKueueOrchestratedPreemption",
+    "FairSharingPreemptWithinNominal", "FairSharingPrioritizeNonBorrowing",
 )  # fmt: skip
 """Feature gates that name a switch of `Policy`."""
 
@@ -95,6 +95,8 @@ def _policy(reader: ObjectReader) -> Policy:
         scan_progress=gates.get("FlavorFungibilityPreserveScanProgress", True),
         reseat_within_cycle=gates.get("TASRecomputeAssignmentWithinSchedulingCycle", True),
         evict_when_unseated=gates.get("TASFailedNodeReplacementFailFast", True),
+        balanced_topology=gates.get("TASBalancedPlacement", False),
+        least_free_topology=gates.get("TASProfileMixed", True),
         priority_boost=gates.get("PriorityBoost", default.priority_boost),
         concurrent_admission=gates.get("ConcurrentAdmission", default.concurrent_admission),
         preemption_gates=gates.get("MultiKueueOrchestratedPreemption", default.preemption_gates),

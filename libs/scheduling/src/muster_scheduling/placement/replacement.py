@@ -24,13 +24,17 @@ def replace_node(
     """The gang with the pods of `lost_node` on other nodes, everybody else where they are.
 
     Binds nothing. The new seats are in the domain that the pod set's level or broken slice
-    requires. Refused where a pod there is of no topology, where another of the gang's nodes takes
-    no pods either (one node is replaced, two are not), and where there are no seats.
+    requires. Refused where a pod there is of no topology, where rank 0 is among them and others are
+    not (they were told its address when they started), where another of the gang's nodes takes no
+    pods either (one node is replaced, two are not), and where there are no seats.
     """
-    lost = [pod for pod in gang.placement.pods if pod.node == lost_node]
+    pods = gang.placement.pods
+    lost = [pod for pod in pods if pod.node == lost_node]
     sets = {pod_set.name: pod_set for pod_set in request.pod_sets if pod_set.levels}
     if not all(pod.pod_set in sets for pod in lost):
         return _refused(lost, lost_node, "some of its pods have no topology to be replaced in")
+    if len(lost) < len(pods) and any(pod.rank == 0 for pod in lost):
+        return _refused(lost, lost_node, "the others know rank 0 there")
     unusable = _unusable(table, gang, lost_node)
     if unusable:
         return _refused(lost, lost_node, f"{unusable} does not take pods either")
@@ -49,8 +53,8 @@ def replace_node(
         found.pod_set.name: nodes_in_order(table.columns, found, seats)
         for found, seats in zip(plans, seating.seats, strict=True)
     }
-    pods = _reseat(table, gang, sets, lost_node, new_nodes)
-    placement = Placement(pods=tuple(pods), topology=topologies_of(table, request, pods))
+    seats = _reseat(table, gang, sets, lost_node, new_nodes)
+    placement = Placement(pods=tuple(seats), topology=topologies_of(table, request, seats))
     return Placed(gang=replace(gang, placement=placement))
 
 

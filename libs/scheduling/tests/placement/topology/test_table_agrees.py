@@ -141,7 +141,9 @@ def test_of_the_pods_of_a_lost_node(
     assume(isinstance(placed, Placed) and len(placed.placement.nodes) > 1)
     assert isinstance(placed, Placed)
     table.bind(placed.gang)
-    lost = placed.placement.nodes[which % len(placed.placement.nodes)]
+    kept = placed.placement.pods[0].node
+    others = [name for name in placed.placement.nodes if name != kept]
+    lost = others[which % len(others)]
     table.set_condition(lost, NodeCondition.FENCED)
     outcome = replace_node(table, gang, placed.gang, lost)
     found = _replaced(cpus, wanted, placed.placement.topology, lost, options)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from muster_domain.policy import Policy
 from muster_domain.workload import SliceConstraint, TopologyMode, TopologyRequest
 
 
@@ -17,6 +18,14 @@ class TopologyOptions:
     preferred_affinity: bool = False
     balanced: bool = False
     elastic: bool = False
+
+
+def topology_options(policy: Policy) -> TopologyOptions:
+    """The switches that an installation's policy sets."""
+    return TopologyOptions(
+        balanced=policy.balanced_topology,
+        least_free_when_unconstrained=policy.least_free_topology,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
