@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from muster_contracts.budgets import BudgetFact
+from muster_contracts.tokens import TokensReported
+from muster_domain.checks import CheckState, PodSetUpdate
 from muster_domain.conditions import Explanation, Outcome, PreemptionReason
 from muster_domain.nodes import Node, NodeCondition, Placement
 from muster_domain.states import Admission, Admitted, Evicting, Finished, Pending, Reserved
@@ -69,6 +72,23 @@ class ActivationRequested:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckAnswered:
+    """gateway: somebody who may answered for an admission check of an attempt.
+
+    `requeue_after_ms` is the pause before another try, `updates` what the pods need to be run.
+    """
+
+    workload_id: str
+    attempt: int
+    check: str
+    state: CheckState
+    by: str = ""
+    message: str = ""
+    requeue_after_ms: int | None = None
+    updates: tuple[PodSetUpdate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectApplied:
     """gateway: an object was declared; the document is kept as it was written.
 
@@ -106,6 +126,18 @@ class WorkloadQueued:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaReserved:
     """admission: quota is held for it; placement is to find seats."""
+
+    workload: Workload
+    version: int
+    state: Reserved
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChecksPassed:
+    """admission: all its admission checks agree; placement is to find seats.
+
+    The workload is as the checks want its pods to be run.
+    """
 
     workload: Workload
     version: int
@@ -350,7 +382,7 @@ class DrainRequested:
     by: str = ""
 
 
-JobWish = CancelRequested | FinishReported | LeaseRenewed | ActivationRequested
+JobWish = CancelRequested | FinishReported | LeaseRenewed | ActivationRequested | CheckAnswered
 Request = WorkloadSubmitted | JobWish
 GangFact = (
     GangPlaced
@@ -380,3 +412,4 @@ WorkloadFact = (
 NodeFact = NodeRegistered | NodeConditionChanged | PodStarted | PodRestarting | PodFinished
 ObjectFact = ObjectApplied | ObjectDeleted
 Event = WorkloadFact | NodeFact | ObjectFact | DrainRequested
+    | ChecksPassed

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
+from muster_domain.checks import CheckStatus
 from muster_domain.conditions import Explanation, Outcome
 
 
@@ -76,7 +77,8 @@ class Decision:
     """The last word about one workload. A late reader still finds it on its subject.
 
     `reason` is a reason word of `muster_domain.conditions`; `outcome` is set once finished or
-    refused. `lease_until_ms` only for external jobs.
+    refused. `lease_until_ms` only for external jobs. `checks` of the `attempt`, while it holds quota:
+    who answers for a check finds here what is asked.
     """
 
     id: str
@@ -97,3 +99,4 @@ class Decision:
     explanation: Explanation | None = None
     preemptor: str = ""
     lease_until_ms: int | None = None
+    checks: tuple[CheckStatus, ...] = ()

@@ -16,10 +16,11 @@ from enum import StrEnum
 from typing import Literal
 
 from muster_contracts.jobs import Seat
+from muster_domain.checks import CheckStatus
 from muster_domain.conditions import Explanation, Outcome
 from muster_domain.money import ChargingBasis, IdlePolicy
 from muster_domain.nodes import NodeCondition
-from muster_domain.states import Admission
+from muster_domain.states import Admission, EvictionCount
 from muster_domain.workload import Workload
 
 PAGE_MAX = 1000
@@ -157,7 +158,12 @@ class OutputText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadRow:
-    """One line of a queue. Positions are 0-based and only set while pending."""
+    """One line of a queue. Positions are 0-based and only set while pending.
+
+    `starts_by_ms` is when enough of what runs in the ClusterQueue must have ended, by its own time
+    limits, for this one and all ahead of it; None where that is not known. Others may still go
+    first, and it may well start earlier.
+    """
 
     id: str
     namespace: str
@@ -183,6 +189,7 @@ class WorkloadRow:
     nodes: tuple[str, ...] = ()
 
 
+    starts_by_ms: int | None = None
 _PHASE_RANK = {
     phase: rank
     for rank, phase in enumerate(
@@ -241,7 +248,22 @@ class WaitEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadDetail:
-    """Everything that `muster explain` shows. `ahead` is cut at 20 of `ahead_total`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """One of Kueue's conditions, with its reason; `status` is True or False."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    since_ms: int
+
+
+    """Everything that `muster explain` shows. `ahead` is cut at 20 of `ahead_total`.
+
+    `requeue_count` and `requeue_at_ms` are the back-off, `evictions` counts what ended attempts,
+    `admission` and `checks` are those of the present attempt.
+    """
 
     row: WorkloadRow
     explanation: Explanation
@@ -254,6 +276,14 @@ class WorkloadDetail:
     timeline: tuple[tuple[str, int], ...] = ()
 
 
+    conditions: tuple[Condition, ...] = ()
+    active: bool = True
+    requeue_count: int = 0
+    requeue_at_ms: int | None = None
+    past_execution_ms: int = 0
+    evictions: tuple[EvictionCount, ...] = ()
+    admission: Admission | None = None
+    checks: tuple[CheckStatus, ...] = ()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaRow:
     """One (ClusterQueue, flavor, resource), in milli-units.

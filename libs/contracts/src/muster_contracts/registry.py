@@ -62,6 +62,7 @@ OWNERS: dict[Service, tuple[type[events.Event], ...]] = {
         events.ActivationRequested,
         events.ObjectApplied,
         events.ObjectDeleted,
+        events.CheckAnswered,
         events.DrainRequested,
     ),
     Service.ADMISSION: (
@@ -70,6 +71,7 @@ OWNERS: dict[Service, tuple[type[events.Event], ...]] = {
         events.WorkloadAdmitted,
         events.PodsBecameReady,
         events.PodsBecameUnready,
+        events.ChecksPassed,
         events.WorkloadEvicted,
         events.WorkloadRequeued,
         events.WorkloadFinished,

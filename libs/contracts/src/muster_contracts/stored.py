@@ -1,7 +1,7 @@
 """The stored form of admission's state: admission writes it, preemption and `verify` read it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from muster_contracts import codec, events
@@ -101,6 +101,7 @@ def claims_of(fields: Mapping[str, bytes]) -> dict[str, Claim]:
 AdmissionFact = (
     events.WorkloadQueued
     | events.QuotaReserved
+    | events.ChecksPassed
     | events.WorkloadAdmitted
     | events.PodsBecameReady
     | events.PodsBecameUnready
@@ -120,6 +121,8 @@ def after_fact(before: Record | None, fact: AdmissionFact) -> Record | None:
         case events.QuotaReserved() | events.WorkloadAdmitted():
             queue = fact.state.admission.cluster_queue
             return Record(workload=fact.workload, cluster_queue=queue, state=fact.state)
+        case events.ChecksPassed():
+            return None if before is None else replace(before, state=fact.state)
         case _:
             if before is None:
                 return None
@@ -139,7 +142,12 @@ def is_admission_fact(fact: object) -> TypeGuard[AdmissionFact]:
 def workload_of(fact: AdmissionFact) -> str:
     """The id of the workload that a fact is about."""
     match fact:
-        case events.WorkloadQueued() | events.QuotaReserved() | events.WorkloadAdmitted():
+        case (
+            events.WorkloadQueued()
+            | events.QuotaReserved()
+            | events.ChecksPassed()
+            | events.WorkloadAdmitted()
+        ):
             return fact.workload.id
         case _:
             return fact.workload_id

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from muster_domain.checks import CheckStatus
 from muster_domain.conditions import (
     EvictionReason,
     Explanation,
@@ -112,7 +113,11 @@ class Pending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserved:
-    """Quota is held (pending in the ledger); the admission checks have not all answered."""
+    """Quota is held (pending in the ledger); the admission checks have not all answered.
+
+    Placement, the last of them, looks for seats once all `checks` agree: since `checked_at_ms`, or
+    from the beginning where there is none.
+    """
 
     admission: Admission
     reserved_at_ms: int
@@ -124,6 +129,8 @@ class Reserved:
     waiting_since_ms: int | None = None
     history: History = History()
     kind: Literal["reserved"] = "reserved"
+    checks: tuple[CheckStatus, ...] = ()
+    checked_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +156,7 @@ class Admitted:
     stalls: int = 0
     waiting_since_ms: int | None = None
     history: History = History()
+    checks: tuple[CheckStatus, ...] = ()
     kind: Literal["admitted"] = "admitted"
 
 

@@ -22,6 +22,7 @@ def configuration_of(catalogue: ObjectCatalogue, partition: str) -> Configuratio
         namespaces=dict(catalogue.namespaces),
         topologies=dict(catalogue.topologies),
         volcano_queues={
+        admission_checks=dict(catalogue.admission_checks),
             name: queue
             for name, queue in catalogue.volcano_queues.items()
             if partition_of(catalogue.root_of(derived_queue_name(name))) == partition

@@ -5,7 +5,8 @@ from muster_contracts.events import WorkloadFact
 from muster_contracts.jobs import Decision, Seat, Verdict
 from muster_contracts.stored import Record
 from muster_contracts.subjects import Service
-from muster_domain.conditions import EvictionReason, Explanation, Outcome
+from muster_domain.checks import CheckState, CheckStatus, all_ready
+from muster_domain.conditions import EvictionReason, Explanation, Outcome, UnadmittedReason
 from muster_domain.states import Admitted, Evicting, Finished, Pending, Reserved
 from muster_domain.workload import Workload
 from muster_ledger.store import OutboxMessage
@@ -97,6 +98,7 @@ def flavors_of(state: Reserved | Admitted) -> dict[str, str]:
     """Flavor by resource over all pod sets."""
     flavors: dict[str, str] = {}
     for pod_set in state.admission.pod_sets:
+        checks=state.checks if isinstance(state, Reserved | Admitted) else (),
         flavors.update(pod_set.flavors)
     return flavors
 
@@ -123,6 +125,8 @@ def _words(  # noqa: PLR0911 - one line a state
         case Evicting(reason=EvictionReason.PREEMPTED, message=message):
             return Verdict.PREEMPTED, EvictionReason.PREEMPTED, message
         case Evicting(reason=reason, message=message):
+        case Reserved(checks=checks) if not all_ready(checks):
+            return Verdict.QUEUED, UnadmittedReason.UNSATISFIED_ADMISSION_CHECKS, unready(checks)
             return Verdict.EVICTED, reason, message
         case Finished(outcome=Outcome.REFUSED, message=message, explanation=why):
             return Verdict.REFUSED, why.reason if why else Outcome.REFUSED, message
@@ -138,3 +142,9 @@ def _nodes(names: tuple[str, ...]) -> str:
 def is_external(workload: Workload) -> bool:
     """Whether the submitter runs the job itself."""
     return workload.execution.kind == "external"
+def unready(checks: tuple[CheckStatus, ...]) -> str:
+    """Which checks have not agreed."""
+    waits = ", ".join(check.name for check in checks if check.state is not CheckState.READY)
+    return f"quota is held; waits for the admission checks {waits}"
+
+

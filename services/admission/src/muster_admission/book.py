@@ -26,6 +26,7 @@ from muster_contracts.stored import (
 )
 from muster_domain.queues import StopPolicy
 from muster_domain.states import (
+from muster_domain.checks import all_ready
     Admitted,
     Evicting,
     Finished,
@@ -184,8 +185,10 @@ class Book:
         match record.state:
             case Pending(requeue_at_ms=at_ms):
                 return at_ms
-            case Reserved(reserved_at_ms=at_ms):
-                return at_ms + self.settings.reservation_timeout_ms
+            case Reserved(checks=checks) if not all_ready(checks):
+                return None
+            case Reserved(reserved_at_ms=at_ms, checked_at_ms=checked_at_ms):
+                return (checked_at_ms or at_ms) + self.settings.reservation_timeout_ms
             case Admitted() as state:
                 return min(self._admitted_deadlines(record, state), default=None)
             case Evicting() | Finished():

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from muster_admission.book import Book
+from muster_admission.budget_turn import close_purse, open_purse
+from muster_admission.checks import checks_for
 from muster_admission.claims import claim, review_claims
 from muster_admission.ending import evict
 from muster_admission.intake import refuse_impossible
@@ -140,6 +142,9 @@ def _reserve(book: Book, turn: Turn, effect: ReserveQuota, now_ms: int) -> None:
         waiting_since_ms=waiting.waiting_since_ms,
         history=waiting.history,
     )
+        checks=checks_for(
+            book, record, effect.admission, dict(waiting.history.check_retries), now_ms
+        ),
     after = book.become(record, state, now_ms, in_view=True)
     reserved = events.QuotaReserved(
         workload=after.workload, version=book.announcer.version, state=state
@@ -147,6 +152,8 @@ def _reserve(book: Book, turn: Turn, effect: ReserveQuota, now_ms: int) -> None:
     book.announcer.event(after, reserved, now_ms)
     turn.asked.pop(effect.workload_id, None)
 
+    if state.checks:
+        book.announcer.decision(after, None, now_ms)
 
 def _preempt(book: Book, effect: EvictWorkload, now_ms: int) -> None:
     record = book.records[effect.workload_id]

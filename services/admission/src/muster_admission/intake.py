@@ -5,6 +5,7 @@ from typing import assert_never
 
 from muster_admission.activity import activation_requested, deactivated_by
 from muster_admission.book import Book
+from muster_admission.checks import check_answered
 from muster_admission.ending import evict, finish
 from muster_admission.settings import NeverFits
 from muster_contracts import events
@@ -101,6 +102,8 @@ def requested(
             lease_renewed(book, fact, now_ms)
         case events.ActivationRequested():
             activation_requested(book, fact, now_ms)
+        case events.CheckAnswered():
+            check_answered(book, fact, now_ms)
         case _:
             assert_never(fact)
 
@@ -200,6 +203,7 @@ def gang_placed(book: Book, fact: events.GangPlaced, now_ms: int) -> None:
         requeue_count=held.requeue_count,
         past_execution_ms=held.past_execution_ms,
         waiting_since_ms=held.waiting_since_ms,
+        checks=held.checks,
         history=replace(held.history, unseated_times=0),
     )
     _become_admitted(book, record, state, now_ms)

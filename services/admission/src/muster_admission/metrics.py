@@ -1,12 +1,16 @@
-"""What admission measures: Kueue's metrics under the prefix `muster_`, with Kueue's labels."""
+"""What admission counts as things happen: Kueue's metrics under `muster_`, with Kueue's labels.
+
+`muster_admission.gauges` has what is computed when it is read. Series of a ClusterQueue that is
+gone go with it.
+"""
 
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from muster_admission.books_check import discrepancies
+from muster_admission.gauges import AdmissionGauges
 from muster_contracts.stored import Record
-from muster_domain.states import Admitted, Evicting, Finished, Reserved
+from muster_domain.states import Admitted, Evicting, Finished, Pending, Reserved
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,97 +18,55 @@ if TYPE_CHECKING:
     from muster_admission.book import Book
     from muster_admission.machine import AdmissionMachine
 
-_BUCKETS_S = (1, *(2.5 * 2**power for power in range(15)))
+BUCKETS_S = (1, *(2.5 * 2**power for power in range(15)))
+_QUEUE = "cluster_queue"
 
 
 class AdmissionMetrics:
     """Counters that grow as things happen, gauges that are computed when they are read."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        queue = ["cluster_queue"]
-        self.quota_reserved = Counter(
-            "muster_quota_reserved_workloads",
-            "Workloads that got quota",
-            queue,
-            registry=registry,
+        self._registry = registry
+        classed = (_QUEUE, "priority_class")
+        evictions = (_QUEUE, "reason", "underlying_cause", "priority_class")
+        self.quota_reserved = self._counter("quota_reserved_workloads", "Got quota", classed)
+        self.admitted = self._counter("admitted_workloads", "Were admitted", classed)
+        self.finished = self._counter("finished_workloads", "Ended", (*classed, "outcome"))
+        self.evicted = self._counter("evicted_workloads", "Were evicted", evictions)
+        self.evicted_once = self._counter(
+            "evicted_workloads_once", "Were evicted for this for the first time", evictions
         )
-        self.admitted = Counter(
-            "muster_admitted_workloads", "Workloads that were admitted", queue, registry=registry
+        self.preempted = self._counter(
+            "preempted_workloads", "Gave way", ("preempting_cluster_queue", "reason")
         )
-        self.finished = Counter(
-            "muster_finished_workloads",
-            "Workloads that ended",
-            [*queue, "outcome"],
-            registry=registry,
+        self.quota_wait = self._histogram(
+            "quota_reserved_wait_time_seconds", "From creation or last requeue to quota", classed
         )
-        self.evicted = Counter(
-            "muster_evicted_workloads",
-            "Workloads that were evicted",
-            [*queue, "reason", "underlying_cause"],
-            registry=registry,
+        self.admission_wait = self._histogram(
+            "admission_wait_time_seconds", "From creation or last requeue to admission", classed
         )
-        self.preempted = Counter(
-            "muster_preempted_workloads",
-            "Workloads that were preempted",
-            ["preempting_cluster_queue", "reason"],
-            registry=registry,
+        self.checks_wait = self._histogram(
+            "admission_checks_wait_time_seconds", "From quota to admission", classed
         )
-        self.quota_wait = Histogram(
-            "muster_quota_reserved_wait_time_seconds",
-            "From creation or last requeue to quota",
-            queue,
-            buckets=_BUCKETS_S,
-            registry=registry,
+        self.ready_wait = self._histogram(
+            "ready_wait_time_seconds", "From creation or last requeue to the first run", classed
         )
-        self.admission_wait = Histogram(
-            "muster_admission_wait_time_seconds",
-            "From creation or last requeue to admission",
-            queue,
-            buckets=_BUCKETS_S,
-            registry=registry,
+        self.admitted_until_ready = self._histogram(
+            "admitted_until_ready_wait_time_seconds", "From admission to the first run", classed
         )
-        self.checks_wait = Histogram(
-            "muster_admission_checks_wait_time_seconds",
-            "From quota to admission",
-            queue,
-            buckets=_BUCKETS_S,
-            registry=registry,
+        self.execution = self._histogram(
+            "execution_time_seconds", "Admitted, in all attempts, until the end", classed
         )
-        self._declare_gauges(registry)
-
-    def _declare_gauges(self, registry: CollectorRegistry) -> None:
-        queue = ["cluster_queue"]
-        self.pending = Gauge(
-            "muster_pending_workloads",
-            "Workloads that wait",
-            [*queue, "status"],
-            registry=registry,
+        self.ready_to_evicted = self._histogram(
+            "pods_ready_to_evicted_time_seconds",
+            "From all pods running to the eviction",
+            evictions[:3],
         )
-        self.reserving = Gauge(
-            "muster_reserving_active_workloads", "Workloads with quota", queue, registry=registry
+        self.eviction_latency = self._histogram(
+            "workload_eviction_latency_seconds", "From the eviction to quota back", evictions[:2]
         )
-        self.active = Gauge(
-            "muster_admitted_active_workloads", "Admitted workloads", queue, registry=registry
-        )
-        amounts = ["cohort", *queue, "flavor", "resource"]
-        self.nominal = Gauge(
-            "muster_cluster_queue_nominal_quota", "Nominal quota", amounts, registry=registry
-        )
-        self.usage = Gauge(
-            "muster_cluster_queue_resource_reservation", "Charged", amounts, registry=registry
-        )
-        self.status = Gauge(
-            "muster_cluster_queue_status",
-            "1 for the status that holds",
-            [*queue, "status"],
-            registry=registry,
-        )
-        self.discrepancies = Gauge(
-            "muster_ledger_discrepancies",
-            "Quotas on which ledger, states and usage differ; anything but 0 is a defect",
-            ["partition"],
-            registry=registry,
-        )
+        self.gauges = AdmissionGauges(registry)
+        self._queues: frozenset[str] = frozenset()
 
     def count(self, book: "Book") -> None:
         """Count what the last commit of a partition made of its workloads."""
@@ -112,58 +74,115 @@ class AdmissionMetrics:
             self._count(book, before, after)
         book.steps.clear()
 
+    def refresh(self, machines: "Sequence[AdmissionMachine]") -> None:
+        """Compute the gauges, and drop the series of queues that are gone."""
+        queues = frozenset(
+            name for machine in machines for name in machine.book.view.catalog.queues
+        )
+        for gone in sorted(self._queues - queues):
+            for metric in self._by_queue:
+                metric.remove_by_labels({_QUEUE: gone})
+            self.preempted.remove_by_labels({"preempting_cluster_queue": gone})
+        self._queues = queues
+        self.gauges.refresh(machines)
+
+    @property
+    def _by_queue(self) -> tuple[Counter | Histogram, ...]:
+        return (
+            self.quota_reserved,
+            self.admitted,
+            self.finished,
+            self.evicted,
+            self.evicted_once,
+            self.quota_wait,
+            self.admission_wait,
+            self.checks_wait,
+            self.ready_wait,
+            self.admitted_until_ready,
+            self.execution,
+            self.ready_to_evicted,
+            self.eviction_latency,
+        )
+
     def _count(self, book: "Book", before: Record, after: Record) -> None:
-        name = after.cluster_queue
+        labels = (after.cluster_queue, after.workload.priority_class)
+        if isinstance(before.state, Evicting) and not isinstance(after.state, Evicting):
+            self._released(before, before.state, after)
         match after.state:
-            case Reserved() as state:
-                self.quota_reserved.labels(name).inc()
-                waited_ms = max(0, state.reserved_at_ms - state.queued_at_ms)
-                self.quota_wait.labels(name).observe(waited_ms / 1000)
-            case Admitted() as state if isinstance(before.state, Reserved):
-                self.admitted.labels(name).inc()
-                waited_ms = max(0, state.admitted_at_ms - state.queued_at_ms)
-                self.admission_wait.labels(name).observe(waited_ms / 1000)
-                checked_ms = max(0, state.admitted_at_ms - state.reserved_at_ms)
-                self.checks_wait.labels(name).observe(checked_ms / 1000)
+            case Reserved() as state if not isinstance(before.state, Reserved):
+                self.quota_reserved.labels(*labels).inc()
+                waited_ms = state.reserved_at_ms - _waiting_since_ms(after, state)
+                _observe(self.quota_wait, labels, waited_ms)
+            case Admitted() as state:
+                self._admitted(before, after, state)
             case Evicting() as state if not isinstance(before.state, Evicting):
-                self.evicted.labels(name, state.reason, state.cause).inc()
-                preemptor = book.records.get(state.preemptor)
-                if state.preemption_reason is not None and preemptor is not None:
-                    self.preempted.labels(preemptor.cluster_queue, state.preemption_reason).inc()
-            case Finished(outcome=outcome):
-                self.finished.labels(name, outcome).inc()
+                self._evicted(book, after, state)
+            case Finished() as state:
+                self._finished(before, after, state)
             case _:
                 pass
 
-    def refresh(self, machines: "Sequence[AdmissionMachine]") -> None:
-        """Compute the gauges; series of queues that are gone go with them."""
-        for gauge in (
-            self.pending,
-            self.reserving,
-            self.active,
-            self.nominal,
-            self.usage,
-            self.status,
-            self.discrepancies,
-        ):
-            gauge.clear()
-        for machine in machines:
-            self._refresh(machine)
+    def _admitted(self, before: Record, after: Record, state: Admitted) -> None:
+        labels = (after.cluster_queue, after.workload.priority_class)
+        since_ms = _waiting_since_ms(after, state)
+        if isinstance(before.state, Reserved):
+            self.admitted.labels(*labels).inc()
+            _observe(self.admission_wait, labels, state.admitted_at_ms - since_ms)
+            _observe(self.checks_wait, labels, state.admitted_at_ms - state.reserved_at_ms)
+        first = state.history.was_ready and not before.state.history.was_ready
+        if first and state.ready_at_ms is not None:
+            _observe(self.ready_wait, labels, state.ready_at_ms - since_ms)
+            waited_ms = state.ready_at_ms - state.admitted_at_ms
+            _observe(self.admitted_until_ready, labels, waited_ms)
 
-    def _refresh(self, machine: "AdmissionMachine") -> None:
-        book = machine.book
-        self.discrepancies.labels(book.partition).set(len(discrepancies(book)))
-        for name, entry in book.view.catalog.queues.items():
-            queue = book.view.queues[name]
-            self.pending.labels(name, "active").set(queue.active)
-            self.pending.labels(name, "inadmissible").set(len(queue) - queue.active)
-            holders = [book.records[holder] for holder in book.view.admitted.get(name, {})]
-            self.reserving.labels(name).set(len(holders))
-            admitted = sum(isinstance(record.state, Admitted) for record in holders)
-            self.active.labels(name).set(admitted)
-            self.status.labels(name, "active").set(int(entry.active))
-            self.status.labels(name, "pending").set(int(not entry.active))
-            for (flavor, resource), quota in entry.node.quotas.items():
-                labels = (entry.queue.cohort, name, flavor, resource)
-                self.nominal.labels(*labels).set(quota.nominal / 1000)
-                self.usage.labels(*labels).set(entry.node.used((flavor, resource)) / 1000)
+    def _evicted(self, book: "Book", after: Record, state: Evicting) -> None:
+        name = after.cluster_queue
+        why = (name, str(state.reason), str(state.cause))
+        classed = (*why, after.workload.priority_class)
+        self.evicted.labels(*classed).inc()
+        times = {(count.reason, count.cause): count.count for count in state.history.evictions}
+        if times.get(why[1:]) == 1:
+            self.evicted_once.labels(*classed).inc()
+        if state.ready_at_ms is not None:
+            _observe(self.ready_to_evicted, why, state.since_ms - state.ready_at_ms)
+        preemptor = book.records.get(state.preemptor)
+        if state.preemption_reason is not None and preemptor is not None:
+            self.preempted.labels(preemptor.cluster_queue, state.preemption_reason).inc()
+
+    def _released(self, before: Record, gone: Evicting, after: Record) -> None:
+        labels = (before.cluster_queue, str(gone.reason))
+        match after.state:
+            case Finished(finished_at_ms=at_ms):
+                _observe(self.eviction_latency, labels, at_ms - gone.since_ms)
+            case Pending(waiting_since_ms=int(at_ms)):
+                _observe(self.eviction_latency, labels, at_ms - gone.since_ms)
+            case _:
+                pass
+
+    def _finished(self, before: Record, after: Record, state: Finished) -> None:
+        labels = (after.cluster_queue, after.workload.priority_class)
+        self.finished.labels(*labels, state.outcome).inc()
+        match before.state:
+            case Admitted(past_execution_ms=past_ms, admitted_at_ms=at_ms):
+                _observe(self.execution, labels, past_ms + state.finished_at_ms - at_ms)
+            case Evicting(past_execution_ms=past_ms) if past_ms:
+                _observe(self.execution, labels, past_ms)
+            case _:
+                pass
+
+    def _counter(self, name: str, text: str, labels: tuple[str, ...]) -> Counter:
+        return Counter(f"muster_{name}", f"Workloads: {text}", labels, registry=self._registry)
+
+    def _histogram(self, name: str, text: str, labels: tuple[str, ...]) -> Histogram:
+        return Histogram(f"muster_{name}", text, labels, buckets=BUCKETS_S, registry=self._registry)
+
+
+def _waiting_since_ms(record: Record, state: Reserved | Admitted) -> int:
+    """Creation, or the last time that it began to wait again."""
+    if state.waiting_since_ms is not None:
+        return state.waiting_since_ms
+    return record.workload.created_at_ms
+
+
+def _observe(histogram: Histogram, labels: tuple[str, ...], elapsed_ms: int) -> None:
+    histogram.labels(*labels).observe(max(0, elapsed_ms) / 1000)

@@ -7,6 +7,8 @@ from typing import Any
 from muster_admission.announce import flavors_of, seats_of
 from muster_admission.book import Book
 from muster_admission.books_check import ledger_report
+from muster_admission.conditions import conditions
+from muster_admission.eta import latest_starts
 from muster_admission.machine import AdmissionMachine
 from muster_admission.rows import (
     ahead_row,
@@ -68,7 +70,11 @@ def workloads(machine: AdmissionMachine, question: dict[str, Any]) -> bytes:
         key=row_order,
     )
     chosen = [row for row in rows if not asked.phases or row.phase in asked.phases]
-    page = tuple(chosen[asked.offset : asked.offset + asked.limit])
+    starts = latest_starts(book)
+    page = tuple(
+        replace(row, starts_by_ms=starts.get(row.id))
+        for row in chosen[asked.offset : asked.offset + asked.limit]
+    )
     return codec.encode(WorkloadPage(rows=page, total=len(chosen)))
 
 
@@ -84,9 +90,10 @@ def workload(machine: AdmissionMachine, question: dict[str, Any]) -> bytes:
     held = state if isinstance(state, Reserved | Admitted) else None
     detail = WorkloadDetail(
         row=_with_place(book, record, _places(book)),
-        explanation=_explanation(book, record),
+        explanation=why,
         ahead=tuple(ahead_row(book.records[w.workload_id]) for w in place.ahead) if place else (),
         ahead_total=place.position if place else 0,
+    why = _explanation(book, record)
         pods_by_set={pod_set.name: pod_set.count for pod_set in record.workload.pod_sets},
         flavors=flavors_of(held) if held is not None else {},
         seats=seats_of(state) if isinstance(state, Admitted) else (),
@@ -97,6 +104,14 @@ def workload(machine: AdmissionMachine, question: dict[str, Any]) -> bytes:
 
 
 def quota(machine: AdmissionMachine, question: dict[str, Any]) -> bytes:
+        conditions=conditions(record, why),
+        active=not (isinstance(state, Pending) and not state.active),
+        requeue_count=0 if isinstance(state, Finished) else state.requeue_count,
+        requeue_at_ms=state.requeue_at_ms if isinstance(state, Pending) else None,
+        past_execution_ms=0 if isinstance(state, Finished) else state.past_execution_ms,
+        evictions=state.history.evictions,
+        admission=None if isinstance(state, Pending | Finished) else state.admission,
+        checks=held.checks if held is not None else (),
     """The queues of the partition with their quota, sorted by name."""
     book = machine.book
     asked = codec.decode_object(QuotaQuestion, question)

@@ -10,7 +10,8 @@ from muster_contracts.queries import (
     WorkloadRow,
 )
 from muster_contracts.stored import Record
-from muster_domain.conditions import PendingReason
+from muster_domain.checks import all_ready
+from muster_domain.conditions import PendingReason, UnadmittedReason
 from muster_domain.states import Admitted, Evicting, Finished, Pending, Reserved
 from muster_scheduling.quota import FlavorResource, QuotaNode
 from muster_scheduling.snapshot.catalog import QueueEntry
@@ -58,6 +59,9 @@ def _words(  # noqa: PLR0911 - one line a state
             why = book.explanations.get(record.workload.id, stored)
             return Phase.PENDING, why.reason, why.message
         case Reserved():
+        case Reserved(checks=checks) if not all_ready(checks):
+            reason = UnadmittedReason.UNSATISFIED_ADMISSION_CHECKS
+            return Phase.RESERVED, reason, unready(checks)
             return Phase.RESERVED, "UnsatisfiedAdmissionChecks", "placement looks for seats"
         case Admitted(ready_at_ms=None):
             return Phase.ADMITTED, "Admitted", "its pods are starting"

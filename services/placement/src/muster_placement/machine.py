@@ -142,13 +142,10 @@ class PlacementMachine:
         """The next moment at which a node may have been silent for too long."""
         if len(self.floor.requests) > len(self._waits_for_objects):
             return 0
-        return min(
-            (
-                self.floor.heard_ms[name] + self._patience_ms(entry.condition)
-                for name, entry in self.floor.nodes.items()
-                if entry.condition is not NodeCondition.FENCED
-            ),
-            default=None,
+        judged = (
+            self.floor.heard_ms[name] + self._patience_ms(entry.condition)
+            for name, entry in self.floor.nodes.items()
+            if entry.condition is not NodeCondition.FENCED
         )
 
     def _patience_ms(self, condition: NodeCondition) -> int:

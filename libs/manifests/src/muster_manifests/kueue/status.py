@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from muster_domain.checks import CheckState
 from muster_manifests.reader import INT32_MAX, ObjectReader
 
 
@@ -60,15 +61,6 @@ class Condition:
     reason: str = ""
     message: str = ""
     last_transition_ms: int | None = None
-
-
-class CheckState(StrEnum):
-    """What an admission check has answered."""
-
-    PENDING = "Pending"
-    READY = "Ready"
-    RETRY = "Retry"
-    REJECTED = "Rejected"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

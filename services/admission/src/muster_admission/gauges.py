@@ -1,0 +1,208 @@
+"""What admission measures by looking: the queues, their quota and who waits, when it is asked.
+
+Every scrape computes all series anew, so what is gone leaves none behind. A limit that nobody set
+is +Inf.
+"""
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Gauge
+
+from muster_admission.books_check import discrepancies
+from muster_domain.conditions import PendingReason, UnadmittedReason
+from muster_domain.states import Admitted, Finished, Pending, Reserved
+from muster_scheduling.fairness.share import share_of
+from muster_scheduling.quota import QuotaNode
+from muster_scheduling.quota.tree import is_unlimited
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from muster_admission.book import Book
+    from muster_admission.machine import AdmissionMachine
+    from muster_contracts.stored import Record
+    from muster_scheduling.snapshot.catalog import QueueEntry
+
+
+class AdmissionGauges:
+    """Gauges over all partitions that this process holds."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self._all: list[Gauge] = []
+        queue, door = ("cluster_queue",), ("name", "namespace")
+        amounts = ("cohort", "cluster_queue", "flavor", "resource")
+        pairs = ("cohort", "flavor", "resource")
+        add = self._gauge
+        self.pending = add("pending_workloads", "Workloads that wait", (*queue, "status"))
+        self.shapes = add("pending_scheduling_hashes", "Shapes that wait", (*queue, "status"))
+        self.unadmitted = add(
+            "unadmitted_workloads",
+            "Workloads that are not admitted, by why",
+            (*queue, "reason", "underlying_cause"),
+        )
+        self.reserving = add("reserving_active_workloads", "Workloads with quota", queue)
+        self.active = add("admitted_active_workloads", "Admitted workloads", queue)
+        self.retained = add("retained_workloads", "Ended workloads that are remembered", queue)
+        self.status = add("cluster_queue_status", "1 for what holds", (*queue, "status"))
+        self.info = add(
+            "cluster_queue_info", "Where it stands", (*queue, "parent_cohort", "root_cohort")
+        )
+        self.nominal = add("cluster_queue_nominal_quota", "Nominal quota", amounts)
+        self.borrowing = add("cluster_queue_borrowing_limit", "Most above nominal", amounts)
+        self.lending = add("cluster_queue_lending_limit", "Most that others may use", amounts)
+        self.reservation = add("cluster_queue_resource_reservation", "Charged", amounts)
+        self.usage = add("cluster_queue_resource_usage", "Charged to the admitted", amounts)
+        self.waiting = add(
+            "cluster_queue_resource_pending", "Asked for by those who wait", (*queue, "resource")
+        )
+        self.share = add(
+            "cluster_queue_weighted_share", "Weighted share in thousandths", (*queue, "cohort")
+        )
+        self.cohort_share = add("cohort_weighted_share", "The same of a cohort", ("cohort",))
+        self.cohort_quota = add("cohort_subtree_quota", "Quota of a whole cohort", pairs)
+        self.cohort_usage = add(
+            "cohort_subtree_resource_reservations", "Charged in a whole cohort", pairs
+        )
+        self.door_pending = add(
+            "local_queue_pending_workloads", "Workloads that wait", (*door, "status")
+        )
+        self.door_reserving = add(
+            "local_queue_reserving_active_workloads", "Workloads with quota", door
+        )
+        self.door_active = add("local_queue_admitted_active_workloads", "Admitted workloads", door)
+        self.discrepancies = add(
+            "ledger_discrepancies",
+            "Quotas on which ledger, states and usage differ; anything but 0 is a defect",
+            ("partition",),
+        )
+
+    def refresh(self, machines: "Sequence[AdmissionMachine]") -> None:
+        """Compute everything anew."""
+        for gauge in self._all:
+            gauge.clear()
+        for machine in machines:
+            book = machine.book
+            self.discrepancies.labels(book.partition).set(len(discrepancies(book)))
+            for entry in book.view.catalog.queues.values():
+                self._queue(book, entry)
+                self._quota(book, entry)
+            for node in _cohorts(book):
+                self._cohort(node)
+            self._workloads(book)
+
+    def _queue(self, book: "Book", entry: "QueueEntry") -> None:
+        name, queue = entry.name, book.view.queues[entry.name]
+        aside = sum(place == name for place in book.aside.values())
+        self.pending.labels(name, "active").set(queue.active)
+        self.pending.labels(name, "inadmissible").set(len(queue) - queue.active + aside)
+        shapes: dict[bool, set[str]] = {True: set(), False: set()}
+        waiting: Counter[str] = Counter()
+        for workload in queue.workloads.values():
+            shapes[queue.is_active(workload.id)].add(workload.shape)
+            waiting.update(workload.asks())
+        self.shapes.labels(name, "active").set(len(shapes[True]))
+        self.shapes.labels(name, "inadmissible").set(len(shapes[False]))
+        for resource, quantity_milli in waiting.items():
+            self.waiting.labels(name, resource).set(quantity_milli / 1000)
+        holders = [book.records[holder] for holder in book.view.admitted.get(name, {})]
+        self.reserving.labels(name).set(len(holders))
+        self.active.labels(name).set(sum(isinstance(r.state, Admitted) for r in holders))
+        self.retained.labels(name).set(0)
+        self.status.labels(name, "active").set(int(entry.active))
+        self.status.labels(name, "pending").set(int(not entry.active))
+        self.status.labels(name, "terminating").set(0)
+        root = entry.root if entry.queue.cohort else ""
+        self.info.labels(name, entry.queue.cohort, root).set(1)
+        self.share.labels(name, entry.queue.cohort).set(_share(entry.node))
+
+    def _quota(self, book: "Book", entry: "QueueEntry") -> None:
+        admitted: Counter[tuple[str, str]] = Counter()
+        for holder in book.view.admitted.get(entry.name, {}):
+            state = book.records[holder].state
+            if isinstance(state, Admitted):
+                admitted.update(state.admission.usage)
+        for pair, quota in entry.node.quotas.items():
+            labels = (entry.queue.cohort, entry.name, *pair)
+            self.nominal.labels(*labels).set(_amount(quota.nominal))
+            self.borrowing.labels(*labels).set(_amount(quota.borrowing_limit))
+            self.lending.labels(*labels).set(_amount(quota.lending_limit))
+            self.reservation.labels(*labels).set(entry.node.used(pair) / 1000)
+            self.usage.labels(*labels).set(admitted[pair] / 1000)
+
+    def _cohort(self, node: QuotaNode) -> None:
+        self.cohort_share.labels(node.name).set(_share(node))
+        for pair, quantity_milli in node.subtree.items():
+            self.cohort_quota.labels(node.name, *pair).set(_amount(quantity_milli))
+            used_milli = sum(queue.used(pair) for queue in _queues_below(node))
+            self.cohort_usage.labels(node.name, *pair).set(used_milli / 1000)
+
+    def _workloads(self, book: "Book") -> None:
+        configuration = book.view.catalog.configuration
+        for door in configuration.local_queues.values():
+            if door.cluster_queue in book.view.queues:
+                self.door_reserving.labels(door.name, door.namespace).set(0)
+                self.door_active.labels(door.name, door.namespace).set(0)
+                for status in ("active", "inadmissible"):
+                    self.door_pending.labels(door.name, door.namespace, status).set(0)
+        for record in book.records.values():
+            self._workload(book, record)
+
+    def _workload(self, book: "Book", record: "Record") -> None:
+        workload, name = record.workload, record.cluster_queue
+        door = (workload.queue.name, workload.namespace)
+        match record.state:
+            case Pending(explanation=stored):
+                why = book.explanations.get(workload.id, stored)
+                reason = why.reason
+                if not book.view.queue_of.get(workload.id) and workload.id not in book.aside:
+                    reason = PendingReason.MISCONFIGURED
+                self.unadmitted.labels(name, reason, "").inc()
+                queue = book.view.queues.get(name)
+                active = queue is not None and queue.is_active(workload.id)
+                status = "active" if active else "inadmissible"
+                self.door_pending.labels(*door, status).inc()
+            case Reserved():
+                reason = UnadmittedReason.UNSATISFIED_ADMISSION_CHECKS
+                self.unadmitted.labels(name, reason, "").inc()
+                self.door_reserving.labels(*door).inc()
+            case Admitted():
+                self.door_reserving.labels(*door).inc()
+                self.door_active.labels(*door).inc()
+            case Finished():
+                self.retained.labels(name).inc()
+            case _:
+                self.door_reserving.labels(*door).inc()
+
+    def _gauge(self, name: str, text: str, labels: tuple[str, ...]) -> Gauge:
+        gauge = Gauge(f"muster_{name}", text, labels, registry=self._registry)
+        self._all.append(gauge)
+        return gauge
+
+
+def _amount(quantity_milli: int | None) -> float:
+    if quantity_milli is None or is_unlimited(quantity_milli):
+        return math.inf
+    return quantity_milli / 1000
+
+
+def _share(node: QuotaNode) -> float:
+    """Not a number where something is borrowed without weight, as Kueue says it."""
+    share = share_of(node)
+    return math.nan if share.unbounded else share.per_mille
+
+
+def _cohorts(book: "Book") -> "Iterable[QuotaNode]":
+    found: dict[str, QuotaNode] = {}
+    for entry in book.view.catalog.queues.values():
+        for node in entry.node.ancestors:
+            found[node.name] = node
+    return [found[name] for name in sorted(found)]
+
+
+def _queues_below(node: QuotaNode) -> "Iterable[QuotaNode]":
+    yield from node.queues
+    for cohort in node.cohorts:
+        yield from _queues_below(cohort)
