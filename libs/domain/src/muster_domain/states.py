@@ -67,12 +67,14 @@ class History:
 
     `unseated_times` counts refusals of placement in a row. `was_ready` once all its pods ran, in
     whatever attempt. `activity_at_ms` is when somebody last said that it is to be active or not.
+    `check_retries` counts for each admission check how often it sent the workload back.
     """
 
     evictions: tuple[EvictionCount, ...] = ()
     unseated_times: int = 0
     was_ready: bool = False
     activity_at_ms: int = 0
+    check_retries: tuple[tuple[str, int], ...] = ()
 
     def evicted(self, reason: str, cause: str) -> "History":
         """One eviction more."""

@@ -1,5 +1,6 @@
 """Records as the rows that people read."""
 
+from muster_admission.announce import unready
 from muster_admission.book import Book, door_of
 from muster_contracts.queries import (
     Ahead,

@@ -23,7 +23,7 @@ def follow(
             view.mark_admitted(workload.id)
         case ((Reserved() | Admitted()), Evicting()):
             view.mark_evicting(workload.id)
-        case Evicting(), Evicting():
+        case (Reserved(), Reserved()) | (Evicting(), Evicting()):
             pass
         case _:
             _leave(view, workload, before)
