@@ -71,8 +71,13 @@ class WithinClusterQueue(StrEnum):
 
 
 class ReclaimWithinCohort(StrEnum):
-    """From whom in the cohort a ClusterQueue may take back its nominal quota."""
+    """From whom in the cohort a ClusterQueue may take back its nominal quota.
 
+    `UNSET` is in objects that no API server has completed: it allows nobody, and is not `NEVER`
+    where Kueue only asks for that word.
+    """
+
+    UNSET = ""
     NEVER = "Never"
     LOWER_PRIORITY = "LowerPriority"
     LOWER_OR_NEWER_EQUAL_PRIORITY = "LowerOrNewerEqualPriority"

@@ -150,7 +150,7 @@ class ObjectReader:
         word = aliases.get(written, written)
         if word in {choice.value for choice in choices}:
             return choices(word)
-        allowed = [choice.value for choice in choices]
+        allowed = [choice.value for choice in choices if choice.value]
         self.problem(key, f"{written!r} is none of its values", f"write {' or '.join(allowed)}")
         return default
 

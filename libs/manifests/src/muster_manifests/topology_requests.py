@@ -53,7 +53,9 @@ def read_topology_request(pod_set: ObjectReader) -> TopologyRequest | None:
     topology = request.text("podSetSliceRequiredTopology")
     size = request.optional_integer("podSetSliceSize", low=1)
     if topology and not slices:
-        slices = (SliceConstraint(node_label=topology, size=size or 1),)
+        if size is None:
+            request.rule("podSetSliceSize", "a slice needs a size", "write podSetSliceSize: 4")
+        slices = (SliceConstraint(node_label=topology, size=size or 0),)
     return _request(
         required=request.text("required"),
         preferred=request.text("preferred"),

@@ -130,7 +130,11 @@ def _preemption(reader: ObjectReader) -> PreemptionPolicy:
             "withinClusterQueue", WithinClusterQueue, WithinClusterQueue.NEVER
         ),
         reclaim_within_cohort=reader.choice(
-            "reclaimWithinCohort", ReclaimWithinCohort, ReclaimWithinCohort.NEVER
+            "reclaimWithinCohort",
+            ReclaimWithinCohort,
+            ReclaimWithinCohort.UNSET
+            if reader.present and not reader.options.admission_rules
+            else ReclaimWithinCohort.NEVER,
         ),
         borrow_within_cohort=BorrowWithinCohort(
             policy=borrow.choice(

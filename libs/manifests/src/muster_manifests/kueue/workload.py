@@ -1,6 +1,6 @@
 """Kueue's Workload: a submission that already knows its pod sets, and its status."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from muster_domain.workload import Owner, PodSet, RestartPolicy
 from muster_manifests.kueue.status import WorkloadStatus, read_status
@@ -8,7 +8,7 @@ from muster_manifests.manifest import Manifest
 from muster_manifests.pods import read_pod_template
 from muster_manifests.reader import ObjectReader
 from muster_manifests.submission import JobSubmission
-from muster_manifests.topology_requests import read_topology_request
+from muster_manifests.topology_requests import GROUP_NAME, read_topology_request
 
 _POD_SETS_MAX = 18
 _MAIN = "main"
@@ -69,12 +69,16 @@ def _pod_set(reader: ObjectReader) -> PodSet:
     if min_count is not None and min_count > count:
         reader.rule("minCount", f"more than count {count}", "lower minCount")
     template = read_pod_template(reader.object("template"), RestartPolicy.NEVER)
-    return template.pod_set(
+    pod_set = template.pod_set(
         reader.text("name", _MAIN),
         count,
         min_count=min_count,
         topology=read_topology_request(reader),
     )
+    group = reader.object("topologyRequest").text("podSetGroupName")
+    if group and pod_set.topology is None:
+        return replace(pod_set, annotations={**pod_set.annotations, GROUP_NAME: group})
+    return pod_set
 
 
 def _priority_classes(spec: ObjectReader) -> tuple[str, str]:

@@ -143,7 +143,7 @@ class FlavorAssigner:
             return [[0]]
         units: dict[str, list[int]] = {}
         for index, pod_set in enumerate(pod_sets):
-            group = pod_set.topology.pod_set_group if pod_set.topology is not None else ""
+            group = pod_set.group
             units.setdefault(f"group {group}" if group else f"alone {index}", []).append(index)
         return list(units.values())
 

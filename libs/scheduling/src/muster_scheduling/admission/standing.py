@@ -176,7 +176,7 @@ def _preemption(snapshot: Snapshot, entry: Entry) -> str:
 
 
 def _in_cohort(search: Search, policy: ReclaimWithinCohort) -> str:
-    if policy is ReclaimWithinCohort.NEVER:
+    if policy in (ReclaimWithinCohort.NEVER, ReclaimWithinCohort.UNSET):
         return f"reclaimWithinCohort={policy}"
     borrowers = [
         node

@@ -249,6 +249,7 @@ class _Check:
             return False
         return {
             ReclaimWithinCohort.NEVER: False,
+            ReclaimWithinCohort.UNSET: False,
             ReclaimWithinCohort.LOWER_PRIORITY: lower,
             ReclaimWithinCohort.LOWER_OR_NEWER_EQUAL_PRIORITY: lower or newer,
             ReclaimWithinCohort.ANY: True,

@@ -162,7 +162,7 @@ def reclaim_allows(
 ) -> bool:
     """Whether `reclaimWithinCohort` lets the candidate be taken (R-50)."""
     match policy:
-        case ReclaimWithinCohort.NEVER:
+        case ReclaimWithinCohort.NEVER | ReclaimWithinCohort.UNSET:
             return False
         case ReclaimWithinCohort.LOWER_PRIORITY:
             return preemptor.priority > candidate.priority

@@ -17,6 +17,7 @@ from muster_scheduling.snapshot.board import Seats
 from muster_scheduling.snapshot.requests import charged_requests
 
 REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
+GROUP = "kueue.x-k8s.io/podset-group-name"
 ALLOWED_FLAVORS = "kueue.x-k8s.io/workload-allowed-resource-flavors"
 
 
@@ -24,7 +25,8 @@ ALLOWED_FLAVORS = "kueue.x-k8s.io/workload-allowed-resource-flavors"
 class PodSetRequest:
     """One pod set's wish: milli-units of one pod, and what its pods demand of a node.
 
-    `per_pod` is what quota is charged, `raw` what the pod takes of a machine.
+    `per_pod` is what quota is charged, `raw` what the pod takes of a machine. Pod sets of one
+    `group` share their flavors, with a topology or without (R-26).
     """
 
     name: str
@@ -35,6 +37,7 @@ class PodSetRequest:
     demand: NodeDemand
     topology: TopologyRequest | None
     shape: str
+    group: str = ""
 
     def totals(self, count: int) -> dict[str, int]:
         """Milli-units of `count` pods; a product out of range stays a number (R-5)."""
@@ -254,6 +257,7 @@ def _request(pod_set: PodSet, done: int, policy: Policy) -> PodSetRequest:
         demand.affinity,
         demand.tolerations,
         pod_set.topology,
+        _group(pod_set),
     )
     return PodSetRequest(
         name=pod_set.name,
@@ -264,7 +268,13 @@ def _request(pod_set: PodSet, done: int, policy: Policy) -> PodSetRequest:
         demand=demand,
         topology=pod_set.topology,
         shape=shape,
+        group=_group(pod_set),
     )
+
+
+def _group(pod_set: PodSet) -> str:
+    topology = pod_set.topology
+    return pod_set.annotations.get(GROUP, "") if topology is None else topology.pod_set_group
 
 
 def _digest(*parts: object) -> str:
