@@ -121,12 +121,16 @@ class Happening:
 
 @dataclass(slots=True)
 class House:
-    """Everything there is. `tell` gets every happening in order; `checked` proves each decision."""
+    """Everything there is. `tell` gets every happening in order; `checked` proves each decision.
+
+    `looked_at` counts the workloads that were decided about, as often as they were.
+    """
 
     configuration: Configuration
     tell: Callable[[Happening], None]
     checked: bool = False
     now_ms: int = 0
+    looked_at: int = 0
     guests: dict[str, Guest] = field(default_factory=dict[str, Guest])
     view: AdmissionView = field(init=False)
     table: NodeTable = field(default_factory=NodeTable)
@@ -258,6 +262,7 @@ class House:
             if self.checked:
                 self._check(snapshot, decision)
             self.view.apply(decision)
+            self.looked_at += decision.looked_at
             for group in decision.groups:
                 self._make_true(group)
 

@@ -1,6 +1,7 @@
 """The outcome of flavor assignment: which flavor for which resource, and why not the others.
 
-These are made for every flavor that is looked at, so they are not frozen; nobody changes them.
+These are made for every flavor that is looked at. So they are not frozen, though nobody changes
+them, and begin with a plain `dict` or `list`, which is made ten times as fast as a generic one.
 """
 
 from dataclasses import dataclass, field
@@ -78,7 +79,10 @@ class PodSetAssignment:
         """The worst over its resources; a pod set that asks nothing fits."""
         if self.reason is not None:
             return Mode.NO_FIT
-        return min((choice.mode for choice in self.choices.values()), default=Mode.FIT)
+        worst = Mode.FIT
+        for choice in self.choices.values():
+            worst = min(worst, choice.mode)
+        return worst
 
 
 @dataclass(slots=True)
@@ -89,18 +93,16 @@ class Assignment:
     a workload sit that only changed its seats.
     """
 
-    pod_sets: list[PodSetAssignment] = field(default_factory=list[PodSetAssignment])
-    usage: dict[FlavorResource, int] = field(default_factory=dict[FlavorResource, int])
+    pod_sets: list[PodSetAssignment] = field(default_factory=list)
+    usage: dict[FlavorResource, int] = field(default_factory=dict)
     borrowing: int = 0
     mode: Mode = Mode.NO_FIT
     reason: PendingReason | None = None
     bookmark: ScanBookmark | None = None
     replaced: str = ""
-    wanted_seats: dict[str, list[TopologyPodSet]] = field(
-        default_factory=dict[str, "list[TopologyPodSet]"]
-    )
+    wanted_seats: dict[str, list[TopologyPodSet]] = field(default_factory=dict)
     seats: tuple[Seats, ...] = ()
-    placed: dict[str, TopologyAssignment] = field(default_factory=dict[str, TopologyAssignment])
+    placed: dict[str, TopologyAssignment] = field(default_factory=dict)
 
     @property
     def need(self) -> frozenset[FlavorResource]:

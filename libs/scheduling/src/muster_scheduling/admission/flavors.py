@@ -1,6 +1,6 @@
 """Flavor assignment (R-26 to R-37): one flavor for every resource of every pod set."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from muster_domain.conditions import PendingReason
@@ -112,7 +112,7 @@ class FlavorAssigner:
             self._check_topology(assignment)
         reasons = [p.reason for p in assignment.pod_sets if p.reason is not None]
         assignment.reason = most_severe(reasons)
-        assignment.mode = min((p.mode for p in assignment.pod_sets), default=Mode.NO_FIT)
+        assignment.mode = min([p.mode for p in assignment.pod_sets], default=Mode.NO_FIT)
         if not reasons and assignment.reason is None:
             seat(self._view, self._workload, self._entry, assignment)
         assignment.bookmark = ScanBookmark(
@@ -154,10 +154,7 @@ class FlavorAssigner:
         counts: Sequence[int] | None,
         assumed: Mapping[FlavorResource, int],
     ) -> list[PodSetAssignment]:
-        summed: dict[str, int] = {}
-        for index in unit:
-            for resource, amount in requests[index].items():
-                summed[resource] = summed.get(resource, 0) + amount
+        summed = requests[unit[0]] if len(unit) == 1 else _sum(requests[index] for index in unit)
         choices: dict[str, Choice] = {}
         attempts: list[Attempt] = []
         reasons: list[PendingReason] = []
@@ -171,11 +168,9 @@ class FlavorAssigner:
                 reasons.append(PendingReason.NO_MATCHING_FLAVOR)
                 problem = f"resource {resource} unavailable in ClusterQueue"
                 continue
-            wanted = {
-                name: amount - self._held(unit, name)
-                for name, amount in summed.items()
-                if name in group.resources
-            }
+            wanted = {name: summed[name] for name in summed if name in group.resources}
+            if self._replaced:
+                wanted = {n: amount - self._held(unit, n) for n, amount in wanted.items()}
             tried: list[Attempt] = []
             found = self._scan(unit, group, resource, wanted, assumed, tried)
             attempts += tried
@@ -189,15 +184,15 @@ class FlavorAssigner:
         pod_sets = self._workload.pod_sets
         return [
             PodSetAssignment(
-                name=pod_sets[index].name,
-                count=pod_sets[index].count if counts is None else counts[index],
-                requests=requests[index],
-                choices={}
+                pod_sets[index].name,
+                pod_sets[index].count if counts is None else counts[index],
+                requests[index],
+                {}
                 if reason is not None
                 else self._own_choices(requests[index], choices, grouped=len(unit) > 1),
-                attempts=attempts,
-                reason=reason,
-                problem=problem,
+                attempts,
+                reason,
+                problem,
             )
             for index in unit
         ]
@@ -272,8 +267,6 @@ class FlavorAssigner:
 
     def _held(self, unit: list[int], resource: str) -> int:
         """What the slice that is taken over holds already (R-110)."""
-        if not self._replaced:
-            return 0
         names = [self._workload.pod_sets[index].name for index in unit]
         held = [self._replaced[name].usage for name in names if name in self._replaced]
         return sum(usage.get(resource, 0) for usage in held)
@@ -338,17 +331,9 @@ class FlavorAssigner:
             suit = _SUIT[possibility]
         else:
             suit, reason = Suit.NO_FIT, PendingReason.WAITING_FOR_QUOTA
+        used = node.usage.get(fr, 0)
         return ResourceVerdict(
-            resource=fr[1],
-            suit=suit,
-            requested=requested,
-            assumed=assumed,
-            nominal=nominal,
-            used=node.usage.get(fr, 0),
-            available=available,
-            maximum=maximum,
-            borrow=borrow,
-            reason=reason,
+            fr[1], suit, requested, assumed, nominal, used, available, maximum, borrow, reason
         )
 
     def _count(self, assignment: Assignment, result: PodSetAssignment) -> None:
@@ -361,6 +346,14 @@ class FlavorAssigner:
             fr = (choice.flavor, resource)
             usage[fr] = usage.get(fr, 0) + result.requests[resource] - held
             assignment.borrowing = max(assignment.borrowing, choice.borrow)
+
+
+def _sum(vectors: Iterable[dict[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for vector in vectors:
+        for resource, amount in vector.items():
+            total[resource] = total.get(resource, 0) + amount
+    return total
 
 
 def usable_bookmark(

@@ -28,9 +28,10 @@ class Suit(IntEnum):
     @property
     def mode(self) -> Mode:
         """What it means for the workload."""
-        if self is Suit.FIT:
-            return Mode.FIT
-        return Mode.NO_FIT if self is Suit.NO_FIT else Mode.PREEMPT
+        return _MODES[self]
+
+
+_MODES = (Mode.NO_FIT, Mode.PREEMPT, Mode.PREEMPT, Mode.PREEMPT, Mode.FIT)
 
 
 class Outlook(NamedTuple):
@@ -76,9 +77,9 @@ def scan_goes_on(outlook: Outlook, fungibility: FlavorFungibility) -> bool:
 
 def least_severe(reasons: list[PendingReason]) -> PendingReason | None:
     """The reason that speaks for alternatives (section 1.11)."""
-    return min(reasons, key=_SEVERITY.__getitem__, default=None)
+    return min(reasons, key=_SEVERITY.__getitem__) if reasons else None
 
 
 def most_severe(reasons: list[PendingReason]) -> PendingReason | None:
     """The reason that speaks for what is needed together (section 1.11)."""
-    return max(reasons, key=_SEVERITY.__getitem__, default=None)
+    return max(reasons, key=_SEVERITY.__getitem__) if reasons else None

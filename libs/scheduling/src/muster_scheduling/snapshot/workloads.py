@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 from muster_domain.policy import Policy
+from muster_domain.queues import UNLIMITED
 from muster_domain.selectors import NodeDemand
 from muster_domain.states import Admission
 from muster_domain.workload import LocalQueueRef, PodSet, TopologyRequest, Workload
@@ -41,7 +42,10 @@ class PodSetRequest:
 
     def totals(self, count: int) -> dict[str, int]:
         """Milli-units of `count` pods; a product out of range stays a number (R-5)."""
-        return {name: bounded(amount * count) for name, amount in self.per_pod.items()}
+        totals = {name: amount * count for name, amount in self.per_pod.items()}
+        if max(totals.values(), default=0) >= UNLIMITED:
+            return {name: bounded(total) for name, total in totals.items()}
+        return totals
 
 
 @dataclass(frozen=True, slots=True)
