@@ -6,7 +6,8 @@ store, and accounting reads what came of it. Only the clock jumps from event to 
 
 import heapq
 import itertools
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -16,6 +17,7 @@ from prometheus_client import CollectorRegistry
 from muster_accounting.bookkeeper import Bookkeeper, read_facts
 from muster_accounting.metrics import AccountingMetrics
 from muster_accounting.store import UsageStore
+from muster_accounting.token_answers import TokenTerms
 from muster_admission.machine import AdmissionMachine
 from muster_admission.metrics import AdmissionMetrics
 from muster_admission.settings import AdmissionSettings
@@ -26,8 +28,11 @@ from muster_contracts.partitions import PLACEMENT_SHARD, partition_of
 from muster_contracts.queries import CostLine, CostQuestion, CostReport
 from muster_contracts.streams import EVENTS, PODS
 from muster_contracts.subjects import Service
+from muster_contracts.tokens import TokenReport, TokensQuestion
 from muster_domain.nodes import Device, Node
 from muster_domain.queue_tree import tree_root
+from muster_gateway.events import Cause
+from muster_gateway.token_rows import read_rows, reported
 from muster_ledger.memory_store import MemoryShards
 from muster_ledger.store import OUTBOX_START, Commit, Committed
 from muster_manifests.catalogue import ObjectCatalogue
@@ -159,6 +164,16 @@ class Month:
 
         self._plan(self.start_ms + at_h * HOUR_MS, arrive)
 
+    def use_tokens(self, rows: Sequence[dict[str, object]], at_h: int) -> None:
+        """A proxy reports rows of its spend log, through the gateway's own code."""
+
+        def report() -> None:
+            uses = read_rows(json.dumps(rows).encode())
+            for fact in reported(uses, by="litellm", cause=Cause(at_ms=self.now_ms)):
+                self._publish(fact.subject, dict(fact.headers), fact.body)
+
+        self._plan(self.start_ms + at_h * HOUR_MS, report)
+
     def run(self, until_h: int) -> None:
         """Let time pass to an hour."""
         until_ms = self.start_ms + until_h * HOUR_MS
@@ -269,12 +284,14 @@ class Accounts:
     keeper: Bookkeeper
 
     @classmethod
-    async def open(cls, month: Month, folder: Path, prices: PriceBook) -> "Accounts":
+    async def open(
+        cls, month: Month, folder: Path, prices: PriceBook, terms: TokenTerms
+    ) -> "Accounts":
         """Read the whole log, every message of it three times."""
         store = UsageStore(f"sqlite+aiosqlite:///{folder / 'usage.db'}")
         await store.prepare()
         metrics = AccountingMetrics(CollectorRegistry())
-        keeper = await Bookkeeper.claim(store, prices, metrics, 1, 0)
+        keeper = await Bookkeeper.claim(store, prices, terms, metrics, 1, 0)
         await keeper.take_objects(month.objects)
         messages = [m for m in month.log.messages for _ in range(3)]
         facts, letters = read_facts(messages)
@@ -287,6 +304,13 @@ class Accounts:
         start_ms = self.month.start_ms
         question = CostQuestion(start_ms=start_ms, end_ms=start_ms + until_h * HOUR_MS, **asked)
         return await self.keeper.report(question, self.month.now_ms)
+
+    async def tokens(self, by: str, until_h: int = 720, **asked: Any) -> TokenReport:  # noqa: ANN401 - fields
+        """The same about tokens."""
+        start_ms = self.month.start_ms
+        end_ms = start_ms + until_h * HOUR_MS
+        question = TokensQuestion(by=by, start_ms=start_ms, end_ms=end_ms, **asked)
+        return await self.keeper.tokens(question, self.month.now_ms)
 
 
 def rows(report: CostReport) -> list[CostLine]:

@@ -35,7 +35,8 @@ from muster_testing.connection import connected_bus, until
 from muster_testing.servers import KillableServer
 
 from .month import Month
-from .test_cost_article import JUNE_MS, LABELS, article, declared, prices
+from .test_cost_article import JUNE_MS, LABELS, article, declared, models, prices
+from .test_cost_tokens import spend_log
 
 pytestmark = pytest.mark.servers
 
@@ -45,6 +46,7 @@ NOW_MS = JUNE_MS + 730 * HOUR_MS
 JUNE = "2026-06-01T00:00:00Z,2026-07-01T00:00:00Z"
 TOKENS = {
     "finance": {"name": "fina", "role": "viewer", "namespaces": "*"},
+    "litellm": {"name": "litellm", "role": "ci", "namespaces": "*"},
     "tenant": {"name": "marta", "role": "user", "namespaces": ["ns-ia"]},
 }
 
@@ -63,13 +65,25 @@ class House:
             response = await client.get(path, params=parameters)
         return response.status_code, response.json()
 
+    async def report_tokens(self, rows: list[dict[str, Any]]) -> None:
+        """Hand over rows of a spend log."""
+        headers = {"Authorization": "Bearer litellm"}
+        async with httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30) as client:
+            response = await client.post("/v1/usage/tokens", json=rows)
+        assert response.status_code == 202, response.text
+
     async def run(self, command: str) -> str:
         """What a command of the document prints."""
         process = await asyncio.create_subprocess_exec(
             "bash",
             "-c",
             command,
-            env={**os.environ, "MUSTER": self.url, "MUSTER_TOKEN": "finance"},
+            env={
+                **os.environ,
+                "MUSTER": self.url,
+                "MUSTER_TOKEN": "finance",
+                "PROXY_TOKEN": "litellm",
+            },
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
@@ -97,6 +111,7 @@ async def metering(bus: Bus, folder: Path) -> AsyncIterator[Meter]:
         bus=bus,
         store=store,
         prices=prices(),
+        terms=models(),
         metrics=AccountingMetrics(metrics.registry),
         chassis_metrics=metrics,
         clock=lambda: NOW_MS,
@@ -174,7 +189,11 @@ async def test_the_document_says_what_the_commands_print(house: House) -> None:
             pytest.skip(f"{tool} is not installed")
     commands = transcript(DOCUMENT.read_text(encoding="utf-8"))
 
-    assert len(commands) >= 10
+    await house.report_tokens(list(spend_log()))
+    async with asyncio.timeout(30):
+        while not (await house.get("/customCost/total", window=JUNE))[1]["data"]["customCosts"]:
+            pass
+    assert len(commands) >= 14
     for command, said in commands:
         assert await house.run(command) == said, command
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from muster_accounting.settings import AccountingSettings, load_token_terms
+from muster_accounting.token_answers import TokenTerms
 from muster_contracts.queries import CostLine, CostReport
 from muster_domain.money import ChargingBasis, IdlePolicy, round_rows
 from muster_rating.price_lists import read_price_list
@@ -64,7 +66,25 @@ def declared() -> list[Manifest]:
     return found
 
 
-def job(team: str, name: str, gpus: int, run_h: int) -> Manifest:
+LITELLM = """
+model_list:
+  - model_name: llama-3-70b
+    litellm_params:
+      model: hosted_vllm/llama-3-70b
+      input_cost_per_token: 0.00000078
+      output_cost_per_token: 7.8e-7
+  - model_name: llama-3-8b
+    litellm_params: {model: hosted_vllm/llama-3-8b}
+    model_info: {input_cost_per_token: 3.5e-07, output_cost_per_token: 0.00000035}
+"""
+
+
+def models(config: str = LITELLM) -> TokenTerms:
+    return load_token_terms(AccountingSettings(token_prices=config))
+
+
+def job(team: str, name: str, gpus: int, run_h: int, model: str = "") -> Manifest:
+    of_model = {"muster.dev/model": model} if model else {}
     limits = {GPU: str(gpus)}
     container = {"name": "main", "image": "train:1", "resources": {"limits": limits}}
     return {
@@ -73,7 +93,7 @@ def job(team: str, name: str, gpus: int, run_h: int) -> Manifest:
         "metadata": {
             "name": name,
             "namespace": f"ns-{team}",
-            "labels": {"kueue.x-k8s.io/queue-name": "jobs", "muster.dev/team": team},
+            "labels": {"kueue.x-k8s.io/queue-name": "jobs", "muster.dev/team": team} | of_model,
         },
         "spec": {
             "template": {
@@ -89,13 +109,13 @@ Play = Callable[[Month], None]
 
 @asynccontextmanager
 async def accounts(
-    folder: Path, play: Play, book: PriceBook | None = None
+    folder: Path, play: Play, book: PriceBook | None = None, terms: TokenTerms | None = None
 ) -> AsyncIterator[Accounts]:
     month = Month(JUNE_MS, declared())
     month.node("n1", 4, LABELS)
     play(month)
     month.run(LAST_H)
-    opened = await Accounts.open(month, folder, book or prices())
+    opened = await Accounts.open(month, folder, book or prices(), terms or models())
     try:
         yield opened
     finally:
@@ -104,9 +124,9 @@ async def accounts(
 
 def article(month: Month) -> None:
     """75 %, 60 % and 35 % of what each team has reserved."""
-    month.submit(job("datos", "train", 2, 540), "datos", 0)
-    month.submit(job("ia", "serve", 1, 432), "ia", 100)
-    month.submit(job("plataforma", "eval", 1, 252), "plataforma", 200)
+    month.submit(job("datos", "train", 2, 540, "llama-3-70b"), "datos", 0)
+    month.submit(job("ia", "serve", 1, 432, "llama-3-8b"), "ia", 100)
+    month.submit(job("plataforma", "eval", 1, 252, "llama-3-8b"), "plataforma", 200)
 
 
 def money(report: CostReport, of: Callable[[CostLine], int | None]) -> dict[str, str]:

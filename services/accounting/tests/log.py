@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from muster_accounting.bookkeeper import Bookkeeper, read_facts
 from muster_accounting.metrics import AccountingMetrics
 from muster_accounting.store import UsageStore
+from muster_accounting.token_answers import TokenTerms
 from muster_contracts import codec, envelope, events, subjects
 from muster_contracts.queries import CostQuestion, CostReport
 from muster_contracts.subjects import Service
@@ -26,6 +27,7 @@ from muster_domain.states import (
     Reserved,
 )
 from muster_domain.workload import LocalQueueRef, Owner, PodSet, Workload
+from muster_rating.model_prices import ModelPrices
 from muster_rating.price_lists import read_price_list
 from muster_rating.prices import HOUR_MS, PriceBook
 from muster_runtime.reader import Received
@@ -36,6 +38,7 @@ GPU = "nvidia.com/gpu"
 KUEUE = "kueue.x-k8s.io/v1beta1"
 PRICES = read_price_list({"flavors": {"h100": {GPU: {"hourly": "1.40"}}}}, default_currency="EUR")
 
+NO_MODELS = TokenTerms(prices=ModelPrices("EUR"))
 
 START_MS = 480_000 * HOUR_MS
 
@@ -314,13 +317,18 @@ class Books:
 
 
 async def open_books(
-    home: Home, *, epoch: int = 1, prices: PriceBook = PRICES, objects_there: int = 0
+    home: Home,
+    *,
+    epoch: int = 1,
+    prices: PriceBook = PRICES,
+    terms: TokenTerms = NO_MODELS,
+    objects_there: int = 0,
 ) -> Books:
     store = UsageStore(home.url)
     metrics = AccountingMetrics(CollectorRegistry())
     try:
         await store.prepare()
-        keeper = await Bookkeeper.claim(store, prices, metrics, epoch, objects_there)
+        keeper = await Bookkeeper.claim(store, prices, terms, metrics, epoch, objects_there)
     except BaseException:
         await store.close()
         raise

@@ -25,7 +25,7 @@ from muster_testing.connection import connected_bus, until
 from muster_testing.servers import KillableServer
 
 from .homes import Home
-from .log import GPU, PRICES, Job, Log, clock, three_teams
+from .log import GPU, NO_MODELS, PRICES, Job, Log, clock, three_teams
 
 pytestmark = pytest.mark.servers
 
@@ -50,6 +50,7 @@ async def metering(bus: Bus, home: Home, instance: str = "one") -> AsyncIterator
         bus=bus,
         store=store,
         prices=PRICES,
+        terms=NO_MODELS,
         metrics=AccountingMetrics(chassis_metrics.registry),
         chassis_metrics=chassis_metrics,
         clock=lambda: NOW_MS,

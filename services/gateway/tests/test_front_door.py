@@ -199,6 +199,7 @@ async def test_a_huge_message_does_not_stop_the_door(house: House) -> None:
     await send(house, huge)
     await send(house, YAML)
     await house.seen(1)
+    await settled(house)
     [letter] = await dead_letters(house)
     assert "bytes" in letter.headers["Muster-Reason"]
 

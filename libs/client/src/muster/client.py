@@ -5,7 +5,7 @@ What may be repeated is repeated when Muster does not answer: reads, and submiss
 
 import json
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -33,6 +33,7 @@ from muster_contracts.api import (
 from muster_contracts.envelope import IDEMPOTENCY_KEY
 from muster_contracts.jobs import Decision
 from muster_contracts.queries import CostReport, NodePage, WorkloadDetail
+from muster_contracts.tokens import TokenReport, TokensTaken
 from muster_domain.errors import InvalidValue
 
 T = TypeVar("T")
@@ -160,6 +161,17 @@ class Client:
     def cost(self, parameters: Parameters) -> CostReport:
         """What a window cost. `parameters`: by, from, to, idle, basis, lender_credit."""
         return self._get(CostReport, "/v1/cost", parameters)
+
+    def report_tokens(self, rows: Sequence[Mapping[str, Any]], namespace: str = "") -> TokensTaken:
+        """Hand over rows of a proxy's spend log; those that are known change nothing."""
+        parameters: Parameters = {"namespace": namespace}
+        return self._post(
+            TokensTaken, "/v1/usage/tokens", content=json.dumps(list(rows)), parameters=parameters
+        )
+
+    def token_cost(self, parameters: Parameters) -> TokenReport:
+        """Tokens and their money. `parameters`: by, from, to, start_date, end_date."""
+        return self._get(TokenReport, "/v1/cost/tokens", parameters)
 
     def verify(self) -> Books:
         """Prove that the books agree."""

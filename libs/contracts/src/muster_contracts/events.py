@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster_contracts.budgets import BudgetFact
 from muster_contracts.tokens import TokensReported
 from muster_domain.checks import CheckState, PodSetUpdate
 from muster_domain.conditions import Explanation, Outcome, PreemptionReason
@@ -400,6 +399,7 @@ WorkloadFact = (
     | PreemptionFact
     | WorkloadQueued
     | QuotaReserved
+    | ChecksPassed
     | WorkloadAdmitted
     | PodsBecameReady
     | PodsBecameUnready
@@ -411,5 +411,4 @@ WorkloadFact = (
 )
 NodeFact = NodeRegistered | NodeConditionChanged | PodStarted | PodRestarting | PodFinished
 ObjectFact = ObjectApplied | ObjectDeleted
-Event = WorkloadFact | NodeFact | ObjectFact | DrainRequested
-    | ChecksPassed
+Event = WorkloadFact | NodeFact | ObjectFact | DrainRequested | TokensReported

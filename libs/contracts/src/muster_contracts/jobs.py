@@ -50,6 +50,13 @@ class HeartbeatJob:
     name: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportTokens:
+    """Rows of a proxy's spend log, as LiteLLM writes them, of models served in the namespace."""
+
+    rows: tuple[Mapping[str, Any], ...]
+
+
 class Verdict(StrEnum):
     """What was decided about a workload, in the words of the public decision."""
 

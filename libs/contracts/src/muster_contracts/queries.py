@@ -42,6 +42,7 @@ class Query(StrEnum):
     ALLOCATION = "allocation"
     ASSETS = "assets"
     NODE_PRICES = "node_prices"
+    TOKENS = "tokens"
     OUTPUT = "output"
 
 
@@ -187,9 +188,9 @@ class WorkloadRow:
     finished_at_ms: int | None = None
     outcome: Outcome | None = None
     nodes: tuple[str, ...] = ()
-
-
     starts_by_ms: int | None = None
+
+
 _PHASE_RANK = {
     phase: rank
     for rank, phase in enumerate(
@@ -247,8 +248,6 @@ class WaitEstimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadDetail:
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
     """One of Kueue's conditions, with its reason; `status` is True or False."""
 
@@ -259,6 +258,8 @@ class Condition:
     since_ms: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadDetail:
     """Everything that `muster explain` shows. `ahead` is cut at 20 of `ahead_total`.
 
     `requeue_count` and `requeue_at_ms` are the back-off, `evictions` counts what ended attempts,
@@ -274,8 +275,6 @@ class Condition:
     seats: tuple[Seat, ...] = ()
     estimate: WaitEstimate | None = None
     timeline: tuple[tuple[str, int], ...] = ()
-
-
     conditions: tuple[Condition, ...] = ()
     active: bool = True
     requeue_count: int = 0
@@ -284,6 +283,8 @@ class Condition:
     evictions: tuple[EvictionCount, ...] = ()
     admission: Admission | None = None
     checks: tuple[CheckStatus, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaRow:
     """One (ClusterQueue, flavor, resource), in milli-units.

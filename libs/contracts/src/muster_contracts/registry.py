@@ -16,6 +16,7 @@ from muster_contracts import (
     stored,
     streams,
     subjects,
+    tokens,
 )
 from muster_contracts.partitions import PLACEMENT_SHARD
 from muster_contracts.subjects import JobVerb, Service
@@ -64,6 +65,7 @@ OWNERS: dict[Service, tuple[type[events.Event], ...]] = {
         events.ObjectDeleted,
         events.CheckAnswered,
         events.DrainRequested,
+        tokens.TokensReported,
     ),
     Service.ADMISSION: (
         events.WorkloadQueued,
@@ -97,6 +99,7 @@ JOBS: dict[JobVerb, type] = {
     JobVerb.FINISH: jobs.FinishJob,
     JobVerb.CANCEL: jobs.CancelJob,
     JobVerb.HEARTBEAT: jobs.HeartbeatJob,
+    JobVerb.TOKENS: jobs.ReportTokens,
 }
 
 TELEMETRY: dict[str, type] = {
@@ -152,6 +155,12 @@ QUESTIONS: dict[queries.Query, tuple[Service, str, type | None, type]] = {
         allocations.Assets,
     ),
     queries.Query.NODE_PRICES: (Service.ACCOUNTING, "any", None, allocations.NodePrices),
+    queries.Query.TOKENS: (
+        Service.ACCOUNTING,
+        "any",
+        tokens.TokensQuestion,
+        tokens.TokenReport,
+    ),
     queries.Query.OUTPUT: (
         Service.AGENT,
         "{node}",
@@ -242,6 +251,8 @@ def _fact_subject(owner: Service, fact: type[events.Event]) -> str:
         return subjects.placement_node_event(name, "{node}")
     if fact is events.DrainRequested:
         return subjects.node_request(name, "{node}")
+    if fact is tokens.TokensReported:
+        return subjects.tokens_event(name, "{namespace}")
     return subjects.workload_event(owner, name, "{partition}", "{namespace}", "{workload_id}")
 
 

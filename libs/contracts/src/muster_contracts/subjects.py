@@ -1,11 +1,12 @@
 """Every subject, built and parsed in one place.
 
-Public:    muster.v1.jobs.<namespace>.<submit|finish|cancel|heartbeat>
+Public:    muster.v1.jobs.<namespace>.<submit|finish|cancel|heartbeat|tokens>
            muster.v1.decisions.<namespace>.<workload>
 Objects:   muster.obj.<kind>.<namespace or _>.<name>
 Events:    muster.evt.<owner>.v1.<name>.<partition>.<namespace>.<workload id>
            muster.evt.agent.v1.<name>.<node>
            muster.evt.gateway.v1.<name>.node.<node>
+           muster.evt.gateway.v1.<name>.tokens.<namespace>
            muster.evt.placement.v1.<name>.node.<node>
 Pods:      muster.cmd.agent.v1.pod.<node>.<pod uid>
 Telemetry: muster.tel.agent.v1.<name>.<node>
@@ -34,6 +35,7 @@ class JobVerb(StrEnum):
     FINISH = "finish"
     CANCEL = "cancel"
     HEARTBEAT = "heartbeat"
+    TOKENS = "tokens"
 
 
 class Service(StrEnum):
@@ -125,6 +127,11 @@ def node_request(name: str, node: str) -> str:
 def placement_node_event(name: str, node: str) -> str:
     """What placement thinks of a node; it belongs to no partition."""
     return f"muster.evt.{Service.PLACEMENT}.v1.{name}.node.{token(node)}"
+
+
+def tokens_event(name: str, namespace: str) -> str:
+    """What models that are served in a namespace used; it belongs to no partition."""
+    return f"muster.evt.{Service.GATEWAY}.v1.{name}.tokens.{token(namespace)}"
 
 
 def node_requests() -> str:

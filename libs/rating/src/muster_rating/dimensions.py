@@ -31,7 +31,17 @@ _DIMENSIONS: Mapping[str, KeyOf] = {
 
 
 def key_of(by: str) -> KeyOf:
-    """How to group by a dimension, or by `label:<key>`. Raises `InvalidValue`."""
+    """How to group by a dimension, by `label:<key>`, or by several of them with commas between.
+
+    The parts of the key of several stand with slashes between. Raises `InvalidValue`.
+    """
+    parts = [_part(name) for name in by.split(",")]
+    if len(parts) == 1:
+        return parts[0]
+    return lambda attempt, owner, flavor: "/".join(part(attempt, owner, flavor) for part in parts)
+
+
+def _part(by: str) -> KeyOf:
     if by.startswith(LABEL) and len(by) > len(LABEL):
         name = by.removeprefix(LABEL)
         return lambda _attempt, owner, _flavor: owner.labels.get(name, "") or UNALLOCATED

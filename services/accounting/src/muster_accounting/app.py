@@ -2,7 +2,7 @@
 
 from muster_accounting.meter import Meter
 from muster_accounting.metrics import AccountingMetrics
-from muster_accounting.settings import AccountingSettings, load_prices
+from muster_accounting.settings import AccountingSettings, load_prices, load_token_terms
 from muster_accounting.store import SHARD, UsageStore
 from muster_contracts.subjects import Service
 from muster_runtime.clock import now_ms
@@ -14,6 +14,7 @@ def main() -> None:
     """Run the accounting service."""
     settings = AccountingSettings()
     prices = load_prices(settings)
+    terms = load_token_terms(settings)
 
     async def work(chassis: Chassis) -> None:
         store = UsageStore(settings.accounting_url)
@@ -21,6 +22,7 @@ def main() -> None:
             bus=chassis.bus,
             store=store,
             prices=prices,
+            terms=terms,
             metrics=AccountingMetrics(chassis.metrics.registry),
             chassis_metrics=chassis.metrics,
             clock=now_ms,

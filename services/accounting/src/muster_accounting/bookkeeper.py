@@ -14,16 +14,18 @@ import structlog
 from muster_accounting.allocation_answers import allocations, assets, window_of
 from muster_accounting.answers import cost_report
 from muster_accounting.declarations import Declarations
-from muster_accounting.facts import Fact, read_fact
+from muster_accounting.facts import Fact, Requests, read_fact
 from muster_accounting.store import ObjectVersion, Progress, UsageStore
+from muster_accounting.token_answers import TokenAnswer, TokenTerms
 from muster_accounting.view import View
 from muster_contracts import envelope
 from muster_contracts.allocations import AllocationQuestion, AssetsQuestion
 from muster_contracts.queries import CostQuestion, CostReport
 from muster_contracts.streams import EVENTS
+from muster_contracts.tokens import TokenReport, TokensQuestion
 from muster_domain.errors import InvalidValue
 from muster_rating.attempts import Attempt
-from muster_rating.capacity import with_node_flavors
+from muster_rating.capacity import NodeFact, with_node_flavors
 from muster_rating.prices import PriceBook
 from muster_rating.report import Books
 from muster_rating.windows import Window, asked_window
@@ -44,6 +46,7 @@ class Bookkeeper:
 
     store: UsageStore
     prices: PriceBook
+    terms: TokenTerms
     metrics: "AccountingMetrics"
     epoch: int
     progress: Progress
@@ -55,6 +58,7 @@ class Bookkeeper:
         cls,
         store: UsageStore,
         prices: PriceBook,
+        terms: TokenTerms,
         metrics: "AccountingMetrics",
         epoch: int,
         objects_there: int,
@@ -71,6 +75,7 @@ class Bookkeeper:
         return cls(
             store=store,
             prices=prices,
+            terms=terms,
             metrics=metrics,
             epoch=epoch,
             progress=progress,
@@ -84,14 +89,16 @@ class Bookkeeper:
         Raises `Fenced`, `Transient`.
         """
         attempts = [fact for fact in facts if isinstance(fact, Attempt)]
-        nodes = [fact for fact in facts if not isinstance(fact, Attempt)]
+        nodes = [fact for fact in facts if isinstance(fact, NodeFact)]
+        uses = [use for fact in facts if isinstance(fact, Requests) for use in fact.uses]
         until_ms = max([self.facts_until_ms, *(newest_ms(fact) for fact in facts)])
-        now = await self.store.apply_facts(self.epoch, sequence, until_ms, attempts, nodes)
+        now = await self.store.apply_facts(self.epoch, sequence, until_ms, attempts, nodes, uses)
         self.view.take_attempts(now)
         self.view.take_node_facts(nodes)
         self.facts_until_ms = until_ms
         self.metrics.facts.labels("attempt").inc(len(attempts))
         self.metrics.facts.labels("node").inc(len(nodes))
+        self.metrics.facts.labels("token").inc(len(uses))
         backwards = [attempt for attempt in now if attempt.closing and attempt.runs_backwards]
         self.metrics.clamped.inc(len(backwards))
 
@@ -122,6 +129,14 @@ class Bookkeeper:
         """Nodes and what they cost, encoded. Raises `InvalidValue`."""
         spans = tuple(self.view.spans)
         return await asyncio.to_thread(assets, question, spans, self.prices, through_ms, now_ms)
+
+    async def tokens(self, question: TokensQuestion, through_ms: int) -> TokenReport:
+        """Token use and drift, counted up to `through_ms`. Raises `InvalidValue`, `Transient`."""
+        asked = TokenAnswer(question, self.terms, through_ms)
+        sums = [used for part in asked.parts for used in await self.store.token_sums(part)]
+        return await self._counted(
+            asked.window, lambda books: asked.report(sums, books, self.prices)
+        )
 
     async def _counted(self, window: Window, compute: Callable[[Books], T]) -> T:
         with self.metrics.report_seconds.time():

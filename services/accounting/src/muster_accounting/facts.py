@@ -8,6 +8,7 @@
 | workload_queued, workload_requeued          | its closing, if it had an attempt         |
 | workload_finished                           | its closing with the outcome              |
 | node_registered, node_condition_changed     | a node's report, a node's turn            |
+| tokens_reported                             | requests to served models                 |
 
 Times are the owners' own: those in the states, and the envelope's where a state has none.
 """
@@ -16,11 +17,13 @@ from dataclasses import dataclass
 
 from muster_contracts import codec, envelope, events, subjects
 from muster_contracts.subjects import Service
+from muster_contracts.tokens import TokensReported
 from muster_domain.errors import InvalidValue
 from muster_domain.money import split
 from muster_domain.nodes import Node, PodAssignment
 from muster_domain.quantity import scale
 from muster_domain.states import Admission, Admitted, PodSetAdmission, Reserved
+from muster_domain.tokens import TokenUse
 from muster_domain.workload import LocalQueueRef, PodSet, Workload
 from muster_rating.attempts import (
     Attempt,
@@ -53,10 +56,20 @@ INPUTS: tuple[str, ...] = (
     *(subjects.facts_of(Service.ADMISSION, name) for name in _OF_ADMISSION),
     subjects.facts_of(Service.AGENT, "node_registered"),
     subjects.facts_of(Service.PLACEMENT, "node_condition_changed"),
+    subjects.facts_of(Service.GATEWAY, "tokens_reported"),
 )
 """The subjects of the log that accounting reads."""
 
-Fact = Attempt | NodeFact
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requests:
+    """Requests to served models, which became known at `at_ms`."""
+
+    at_ms: int
+    uses: tuple[TokenUse, ...]
+
+
+Fact = Attempt | NodeFact | Requests
 
 
 def read_fact(received: Received) -> Fact | None:
@@ -67,6 +80,8 @@ def read_fact(received: Received) -> Fact | None:
     match fact:
         case events.NodeRegistered(node=node):
             return _report(node, at_ms, said.id)
+        case TokensReported(uses=uses):
+            return Requests(at_ms=at_ms, uses=uses)
         case events.NodeConditionChanged(node=name, condition=condition, at_ms=since_ms):
             return NodeTurn(node=name, at_ms=since_ms, id=said.id, condition=condition)
         case _:

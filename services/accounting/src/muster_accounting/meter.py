@@ -20,11 +20,13 @@ from muster_accounting.declarations import KINDS
 from muster_accounting.facts import INPUTS
 from muster_accounting.metrics import AccountingMetrics
 from muster_accounting.store import SHARD, UsageStore
+from muster_accounting.token_answers import TokenTerms
 from muster_contracts import codec, subjects
 from muster_contracts.allocations import AllocationQuestion, AssetsQuestion
 from muster_contracts.queries import CostQuestion, Query
 from muster_contracts.streams import EVENTS, OBJECTS
 from muster_contracts.subjects import Service
+from muster_contracts.tokens import TokensQuestion
 from muster_domain.errors import Transient
 from muster_rating.prices import PriceBook
 from muster_runtime.bus import Bus
@@ -51,6 +53,7 @@ class Meter:
     bus: Bus
     store: UsageStore
     prices: PriceBook
+    terms: TokenTerms
     metrics: AccountingMetrics
     chassis_metrics: Metrics
     clock: Callable[[], int]
@@ -95,7 +98,9 @@ class Meter:
 
     async def _serve(self, epoch: int) -> None:
         objects_there = await self.bus.last_sequence(OBJECTS.name)
-        keeper = await Bookkeeper.claim(self.store, self.prices, self.metrics, epoch, objects_there)
+        keeper = await Bookkeeper.claim(
+            self.store, self.prices, self.terms, self.metrics, epoch, objects_there
+        )
         kinds = tuple(subjects.declared_objects_of(kind) for kind in KINDS)
         facts = self.bus.read(EVENTS.name, INPUTS, after=keeper.progress.events_sequence)
         objects = self.bus.read(OBJECTS.name, kinds, after=keeper.progress.objects_sequence)
@@ -145,6 +150,7 @@ class Meter:
             Query.ALLOCATION: self._answer_allocation,
             Query.ASSETS: self._answer_assets,
             Query.NODE_PRICES: self._answer_node_prices,
+            Query.TOKENS: self._answer_tokens,
         }
         for name, answer in answers.items():
             subject = subjects.query(Service.ACCOUNTING, name)
@@ -167,6 +173,12 @@ class Meter:
         keeper = self._owned()
         async with self._reporting:
             return await keeper.assets(asked, self._through_ms(keeper), self.clock())
+
+    async def _answer_tokens(self, question: dict[str, Any]) -> bytes:
+        asked = codec.decode(TokensQuestion, json.dumps(question).encode())
+        keeper = self._owned()
+        async with self._reporting:
+            return codec.encode(await keeper.tokens(asked, self._through_ms(keeper)))
 
     async def _answer_node_prices(self, _question: dict[str, Any]) -> bytes:
         spans = self._owned().view.spans

@@ -86,3 +86,21 @@ objects = Table(
     Column("body", LargeBinary, nullable=False),
 )
 """Every version of every declared object that decides about quota and flavors, as it came."""
+
+token_uses = Table(
+    "token_uses",
+    metadata,
+    Column("request_id", Text, primary_key=True),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("namespace", Text, nullable=False),
+    Column("team", Text, nullable=False),
+    Column("key_hash", Text, nullable=False),
+    Column("user_name", Text, nullable=False),
+    Column("tags", Text, nullable=False),
+    Column("prompt_tokens", BigInteger, nullable=False),
+    Column("completion_tokens", BigInteger, nullable=False),
+    Column("reported_nanos", BigInteger),
+    Index("token_uses_by_time", "at_ms"),
+)
+"""One request to a served model; `tags` is a JSON list, sorted."""

@@ -7,7 +7,9 @@ from pydantic import Field
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from muster_accounting.token_answers import MODEL_LABEL, TokenTerms
 from muster_domain.errors import InvalidValue
+from muster_rating.model_prices import read_litellm_config
 from muster_rating.price_lists import read_price_list
 from muster_rating.prices import PriceBook
 from muster_runtime.settings import ServiceSettings
@@ -23,6 +25,13 @@ class AccountingSettings(ServiceSettings):
     currency: str = Field(default="EUR", description="Currency of a price list that names none")
     prices: str = Field(default="", description="The price list itself, YAML or JSON")
     prices_file: str = Field(default="", description="The file of the price list, YAML or JSON")
+    token_prices: str = Field(
+        default="", description="The configuration of a LiteLLM proxy, YAML, for its prices"
+    )
+    token_prices_file: str = Field(default="", description="The file of that configuration")
+    model_label: str = Field(
+        default=MODEL_LABEL, description="The workload's label that names the model it serves"
+    )
     log_lag_max: int = Field(
         default=20_000, description="Facts that may be unread before the service is not ready"
     )
@@ -33,19 +42,30 @@ def load_prices(settings: AccountingSettings) -> PriceBook:
 
     Scalars stay text on the way, so an amount is what was written. Raises `InvalidValue`.
     """
-    if settings.prices and settings.prices_file:
-        raise InvalidValue(
-            "there are two price lists", field="prices", fix="set prices or prices_file, not both"
-        )
-    text, source = settings.prices, "prices"
-    if settings.prices_file:
-        source = settings.prices_file
-        try:
-            text = Path(source).read_text(encoding="utf-8")
-        except OSError as error:
-            raise InvalidValue(f"cannot read {source}: {error}", field="prices_file") from error
-    try:
-        document = cast("object", YAML(typ="base", pure=True).load(text))
-    except YAMLError as error:
-        raise InvalidValue(f"{source} is not YAML: {error}", field="prices") from error
+    document = _document(settings.prices, settings.prices_file, "prices")
     return read_price_list(document or {}, default_currency=settings.currency)
+
+
+def load_token_terms(settings: AccountingSettings) -> TokenTerms:
+    """The prices of models that the settings name, if they name any. Raises `InvalidValue`."""
+    document = _document(settings.token_prices, settings.token_prices_file, "token_prices")
+    prices = read_litellm_config(document or {}, currency=settings.currency)
+    return TokenTerms(prices=prices, label=settings.model_label)
+
+
+def _document(text: str, file: str, name: str) -> object:
+    """YAML from the environment or a file, its scalars as text. Raises `InvalidValue`."""
+    if text and file:
+        raise InvalidValue(
+            "there are two price lists", field=name, fix=f"set {name} or {name}_file, not both"
+        )
+    source = file or name
+    if file:
+        try:
+            text = Path(file).read_text(encoding="utf-8")
+        except OSError as error:
+            raise InvalidValue(f"cannot read {file}: {error}", field=f"{name}_file") from error
+    try:
+        return cast("object", YAML(typ="base", pure=True).load(text))
+    except YAMLError as error:
+        raise InvalidValue(f"{source} is not YAML: {error}", field=name) from error

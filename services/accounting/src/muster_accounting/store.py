@@ -10,15 +10,18 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Select, bindparam, insert, or_, select, tuple_, update
+from sqlalchemy import Select, bindparam, func, insert, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from muster_accounting import schema
 from muster_accounting.engine import answering, insert_new, migrate, open_engine
 from muster_accounting.rows import attempt_of, attempt_row, node_fact_of, node_fact_row
+from muster_accounting.token_rows import token_sum_of, token_use_of, token_use_row
 from muster_domain.errors import Fenced, Transient
+from muster_domain.tokens import TokenUse
 from muster_rating.attempts import Attempt
 from muster_rating.capacity import NodeFact
+from muster_rating.tokens import TokenSum
 from muster_rating.windows import Window
 
 SHARD = "accounting"
@@ -110,6 +113,7 @@ class UsageStore:
         until_ms: int,
         attempts: Iterable[Attempt],
         node_facts: Iterable[NodeFact],
+        token_uses: Iterable[TokenUse] = (),
     ) -> list[Attempt]:
         """Merge facts and move the watermark to `sequence`; returns the attempts as they are now.
 
@@ -121,6 +125,7 @@ class UsageStore:
             )
             merged = await _merge_attempts(connection, attempts)
             await _add_node_facts(connection, node_facts)
+            await _add_token_uses(connection, token_uses)
             return merged
 
     async def apply_objects(
@@ -167,6 +172,32 @@ class UsageStore:
         table = schema.node_facts
         rows = await self._rows(select(table).order_by(table.c.node, table.c.at_ms, table.c.id))
         return [node_fact_of(row) for row in rows]
+
+    async def token_sums(self, window: Window) -> list[TokenSum]:
+        """Token use in a window, summed over requests that are alike. Raises `Transient`."""
+        table = schema.token_uses
+        alike = [
+            table.c[name]
+            for name in ("model", "namespace", "team", "key_hash", "user_name", "tags")
+        ]
+        query = (
+            select(
+                *alike,
+                func.count().label("requests"),
+                func.sum(table.c.prompt_tokens).label("prompt_tokens"),
+                func.sum(table.c.completion_tokens).label("completion_tokens"),
+                func.coalesce(func.sum(table.c.reported_nanos), 0).label("reported_nanos"),
+            )
+            .where(table.c.at_ms >= window.start_ms, table.c.at_ms < window.end_ms)
+            .group_by(*alike)
+            .order_by(*alike)
+        )
+        return [token_sum_of(row, window) for row in await self._rows(query)]
+
+    async def all_token_uses(self) -> list[TokenUse]:
+        """Every request, by id. Raises `Transient`."""
+        table = schema.token_uses
+        return [token_use_of(row) for row in await self._rows(select(table).order_by("request_id"))]
 
     async def object_versions(self, *, after: int = 0) -> list[ObjectVersion]:
         """Versions of declared objects after a sequence, in order. Raises `Transient`."""
@@ -252,6 +283,12 @@ async def _add_node_facts(connection: AsyncConnection, facts: Iterable[NodeFact]
     rows = [node_fact_row(fact) for fact in facts]
     if rows:
         await connection.execute(insert_new(connection, schema.node_facts), rows)
+
+
+async def _add_token_uses(connection: AsyncConnection, uses: Iterable[TokenUse]) -> None:
+    rows = [token_use_row(use) for use in uses]
+    if rows:
+        await connection.execute(insert_new(connection, schema.token_uses), rows)
 
 
 async def _add_objects(connection: AsyncConnection, versions: Iterable[ObjectVersion]) -> None:

@@ -16,8 +16,10 @@ from muster_contracts.events import (
 from muster_contracts.jobs import Decision, Verdict
 from muster_contracts.partitions import EVERY_PARTITION
 from muster_contracts.subjects import Service
+from muster_contracts.tokens import TokensReported
 from muster_domain.conditions import Outcome, RefusalReason
 from muster_domain.errors import InvalidValue
+from muster_domain.tokens import TokenUse
 from muster_gateway.resolution import Resolved
 from muster_manifests.catalogue import ObjectKey
 from muster_manifests.document import Document
@@ -121,6 +123,19 @@ def drain(node: str, *, drained: bool, by: str, cause: Cause) -> Outgoing:
         subject=subjects.node_request(codec.EVENT_NAMES[DrainRequested], node),
         body=codec.encode(fact),
         headers=_headers(fact, cause, node, node, str(drained), cause.at_ms),
+    )
+
+
+def tokens_reported(
+    uses: tuple[TokenUse, ...], *, by: str, namespace: str, cause: Cause
+) -> Outgoing:
+    """Say what models that are served in a namespace used; the same uses are the same message."""
+    fact = TokensReported(uses=uses, by=by)
+    asked = codec.encode(TokensReported(uses=uses)).decode()
+    return Outgoing(
+        subject=subjects.tokens_event(codec.EVENT_NAMES[TokensReported], namespace),
+        body=codec.encode(fact),
+        headers=_headers(fact, cause, namespace, namespace, asked),
     )
 
 

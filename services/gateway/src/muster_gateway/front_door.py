@@ -21,6 +21,7 @@ from muster_gateway.events import Cause, JobEnd, Refused, Target
 from muster_gateway.intake import Job, check_names, job_of, load_body, resolve_jobs
 from muster_gateway.locating import Locating, wish_key
 from muster_gateway.resolution import Sender
+from muster_gateway.token_rows import read_rows, reported
 from muster_manifests import Document, LoadResult
 from muster_runtime.objects import ObjectFeed
 from muster_runtime.publisher import Outgoing
@@ -71,6 +72,8 @@ class FrontDoor:
         with span:
             if address.verb is JobVerb.SUBMIT:
                 return await self._submit(letter)
+            if address.verb is JobVerb.TOKENS:
+                return self._report_tokens(letter)
             return await self._wish(letter)
 
     async def _submit(self, letter: _Letter) -> list[Outgoing]:
@@ -144,6 +147,14 @@ class FrontDoor:
             )
             answers.append(events.refusal(refused, letter.cause))
         return Unusable(str(error), tuple(answers))
+
+    def _report_tokens(self, letter: _Letter) -> list[Outgoing]:
+        namespace = letter.address.namespace
+        uses = read_rows(letter.received.body, namespace=namespace)
+        elsewhere = sorted({use.namespace for use in uses} - {namespace})
+        if elsewhere:
+            raise Unusable(f"rows of {elsewhere[0]!r} on the subject of {namespace!r}")
+        return reported(uses, by="", cause=letter.cause)
 
     async def _wish(self, letter: _Letter) -> list[Outgoing]:
         wish, name = _read_wish(letter.address.verb, letter.received.body)
@@ -238,7 +249,7 @@ def _read_wish(verb: JobVerb, body: bytes) -> tuple[JobEnd, str]:
         case JobVerb.CANCEL:
             read = codec.decode(CancelJob, body)
             wish = CancelRequested(workload_id=read.id, message=read.message)
-        case JobVerb.HEARTBEAT | JobVerb.SUBMIT:
+        case JobVerb.HEARTBEAT | JobVerb.SUBMIT | JobVerb.TOKENS:
             read = codec.decode(HeartbeatJob, body)
             wish = LeaseRenewed(workload_id=read.id)
     if read.id:

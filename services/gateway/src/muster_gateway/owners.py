@@ -38,6 +38,7 @@ from muster_contracts.queries import (
     row_order,
 )
 from muster_contracts.subjects import Service
+from muster_contracts.tokens import TokenReport, TokensQuestion
 from muster_domain.errors import InvalidValue, NotFound, Transient
 from muster_runtime.bus import Bus
 
@@ -202,6 +203,10 @@ class Owners:
     async def node_prices(self) -> NodePrices:
         """The prices that are applied. Raises `Transient`."""
         return await self._ask_accounting(NodePrices, Query.NODE_PRICES, None)
+
+    async def tokens(self, question: TokensQuestion) -> TokenReport:
+        """What models used and what it comes to. Raises what accounting raises."""
+        return await self._ask_accounting(TokenReport, Query.TOKENS, question)
 
     async def _ask_accounting(self, kind: type[T], query: Query, question: object | None) -> T:
         return await self._ask(

@@ -9,6 +9,7 @@ import typer
 
 from muster.cli.options import Namespace, Output, Queue, Workload, connect, refer
 from muster.cli.output import Format, emit, lines, say, stdout
+from muster.cli.tokens import print_tokens
 from muster.client import Client, StreamEvent
 from muster.errors import ExitCode, Unreachable
 from muster.following import OUTAGE_MAX_S, RETRY_S
@@ -168,7 +169,7 @@ def logs(workload: Workload, *, namespace: Namespace = "") -> None:
                 say(f"{event.data} pieces were dropped: too slow", "yellow")
 
 
-def cost(
+def cost(  # noqa: PLR0913 - one parameter for each option
     *,
     by: Annotated[str, typer.Option(help="team, queue, user, namespace, ...")] = "namespace",
     start: Annotated[str, typer.Option("--from", help="A date or time, UTC; else this month")] = "",
@@ -177,6 +178,7 @@ def cost(
     basis: Annotated[
         ChargingBasis, typer.Option(help="What queues pay: usage, their quota, or both")
     ] = ChargingBasis.USAGE,
+    tokens: Annotated[bool, typer.Option("--tokens", help="A section on tokens too")] = False,
     output: Output = Format.TABLE,
 ) -> None:
     """Show what a window cost: used, borrowed, lost to preemption, idle, and the sum."""
@@ -188,6 +190,8 @@ def cost(
         sys.stdout.write(cost_csv(report))
         return
     emit(report, output, lambda _wide: cost_table(report))
+    if tokens:
+        print_tokens(by, start, end)
 
 
 def verify(*, output: Output = Format.TABLE) -> None:

@@ -9,7 +9,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from muster_contracts.api import RefusalAnswer
 from muster_contracts.codec import BODY_BYTES_MAX
 from muster_gateway.composition import Gateway
-from muster_gateway.http import jobs, objects, opencost, problems, reads, streams
+from muster_gateway.http import (
+    custom_cost,
+    jobs,
+    objects,
+    opencost,
+    problems,
+    reads,
+    streams,
+    tokens,
+)
 from muster_gateway.http.problems import TooLarge
 from muster_runtime.telemetry import TRACEPARENT
 
@@ -31,7 +40,7 @@ def build_api(gateway: Gateway) -> ASGIApp:
     )
     api.state.gateway = gateway
     problems.install(api)
-    for part in (jobs, objects, reads, streams, opencost):
+    for part in (jobs, objects, reads, streams, opencost, custom_cost, tokens):
         api.include_router(part.router)
     return Observed(api, gateway)
 

@@ -66,7 +66,7 @@ _REFUSED: dict[int | str, dict[str, Any]] = {
 router = APIRouter(tags=["opencost"], route_class=OpenCostRoute, responses=_REFUSED)
 
 
-def _documented(names: Collection[str]) -> dict[str, Any]:
+def documented(names: Collection[str]) -> dict[str, Any]:
     """The parameters in the words of OpenAPI; they are read by `Parameters`."""
     return {
         "parameters": [
@@ -81,24 +81,24 @@ def _documented(names: Collection[str]) -> dict[str, Any]:
     }
 
 
-@router.get("/allocation", openapi_extra=_documented(ALLOCATION))
-@router.get("/allocation/compute", openapi_extra=_documented(ALLOCATION))
+@router.get("/allocation", openapi_extra=documented(ALLOCATION))
+@router.get("/allocation/compute", openapi_extra=documented(ALLOCATION))
 async def allocation(request: Request, gateway: Gate, caller: Who) -> JSONResponse:
     """Allocations by step and key. `window` is required."""
     parameters = Parameters(request, ALLOCATION)
     found = await gateway.owners.allocation(_question(parameters, caller))
-    return _success([allocation_map(one) for one in found.sets], found)
+    return success([allocation_map(one) for one in found.sets], found)
 
 
-@router.get("/allocation/summary", openapi_extra=_documented(ALLOCATION))
+@router.get("/allocation/summary", openapi_extra=documented(ALLOCATION))
 async def allocation_summary(request: Request, gateway: Gate, caller: Who) -> JSONResponse:
     """The same in short."""
     parameters = Parameters(request, ALLOCATION)
     found = await gateway.owners.allocation(_question(parameters, caller))
-    return _success({"sets": [summary_map(one) for one in found.sets]}, found)
+    return success({"sets": [summary_map(one) for one in found.sets]}, found)
 
 
-@router.get("/assets", openapi_extra=_documented(ASSETS))
+@router.get("/assets", openapi_extra=documented(ASSETS))
 async def assets(request: Request, gateway: Gate, caller: Who) -> JSONResponse:
     """Nodes and what they cost. `window` is required."""
     _sees_all(caller)
@@ -109,7 +109,7 @@ async def assets(request: Request, gateway: Gate, caller: Who) -> JSONResponse:
         filter=parameters.text("filter"),
     )
     found = await gateway.owners.assets(question)
-    return _success({row.node: asset(row, found) for row in found.rows})
+    return success({row.node: asset(row, found) for row in found.rows})
 
 
 @router.get("/allNodePricing")
@@ -117,7 +117,7 @@ async def all_node_pricing(request: Request, gateway: Gate, caller: Who) -> JSON
     """The price that is applied to each resource of each node, and how it was written."""
     _sees_all(caller)
     Parameters(request, ())
-    return _success(pricing_map(await gateway.owners.node_prices()))
+    return success(pricing_map(await gateway.owners.node_prices()))
 
 
 class Parameters:
@@ -195,7 +195,8 @@ def _sees_all(caller: Caller) -> None:
         raise Forbidden(f"{caller.name} is held to namespaces and may not see whole nodes")
 
 
-def _success(data: object, found: AllocationSets | None = None) -> JSONResponse:
+def success(data: object, found: AllocationSets | None = None) -> JSONResponse:
+    """An answer in OpenCost's envelope."""
     body: dict[str, object] = {"code": 200, "status": "success", "data": data}
     if found is not None and found.provisional:
         body["provisional"] = True

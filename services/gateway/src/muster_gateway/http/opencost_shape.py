@@ -50,8 +50,8 @@ def allocation(row: AllocationRow, one: AllocationSet) -> Json:
         "key": list(row.key),
         "properties": _properties(row),
         "window": _window(one),
-        "start": _time(row.start_ms),
-        "end": _time(row.end_ms),
+        "start": shown_time(row.start_ms),
+        "end": shown_time(row.end_ms),
         "minutes": _shown(minutes),
         **_component(row, minutes, "cpu", "cpuCores", "cpuCore", "cpu"),
         **_component(row, minutes, "gpu", "gpuCount", "gpu", "gpu"),
@@ -59,8 +59,8 @@ def allocation(row: AllocationRow, one: AllocationSet) -> Json:
         "pvs": None,
         **_component(row, minutes, "ram", "ramBytes", "ramByte", "ram"),
         "externalCost": 0,
-        "sharedCost": _money(row.shared_cost_micros),
-        "totalCost": _money(row.total_cost_micros),
+        "sharedCost": shown_micros(row.shared_cost_micros),
+        "totalCost": shown_micros(row.total_cost_micros),
         "totalEfficiency": None,
         "lbAllocations": None,
     }
@@ -69,23 +69,27 @@ def allocation(row: AllocationRow, one: AllocationSet) -> Json:
 def summary(row: AllocationRow) -> Json:
     """One allocation in short."""
     hours = Fraction(row.end_ms - row.start_ms, _MS_PER_MINUTE * 60)
-    found: Json = {"name": row.name, "start": _time(row.start_ms), "end": _time(row.end_ms)}
+    found: Json = {
+        "name": row.name,
+        "start": shown_time(row.start_ms),
+        "end": shown_time(row.end_ms),
+    }
     for component, average in (("cpu", "cpuCore"), ("gpu", "gpu"), ("ram", "ramByte")):
         requested = _hours(row.time, component) / hours if hours else Fraction(0)
         found |= {
             f"{average}RequestAverage": _shown(requested),
             f"{average}UsageAverage": None,
-            f"{component}Cost": _money(row.cost_micros.get(component, 0)),
-            f"{component}CostIdle": _money(row.idle_cost_micros.get(component, 0)),
+            f"{component}Cost": shown_micros(row.cost_micros.get(component, 0)),
+            f"{component}CostIdle": shown_micros(row.idle_cost_micros.get(component, 0)),
         }
     return found | {
         "networkCost": 0,
         "loadBalancerCost": 0,
         "pvCost": 0,
-        "sharedCost": _money(row.shared_cost_micros),
+        "sharedCost": shown_micros(row.shared_cost_micros),
         "externalCost": 0,
         "totalEfficiency": None,
-        "totalCost": _money(row.total_cost_micros),
+        "totalCost": shown_micros(row.total_cost_micros),
     }
 
 
@@ -107,9 +111,9 @@ def asset(row: AssetRow, found: Assets) -> Json:
             "providerID": row.node,
         },
         "labels": {},
-        "window": {"start": _time(found.start_ms), "end": _time(found.end_ms)},
-        "start": _time(row.start_ms),
-        "end": _time(row.end_ms),
+        "window": {"start": shown_time(found.start_ms), "end": shown_time(found.end_ms)},
+        "start": shown_time(row.start_ms),
+        "end": shown_time(row.end_ms),
         "minutes": _shown(hours * 60),
         "nodeType": "",
         "cpuCores": average("cpu"),
@@ -121,12 +125,12 @@ def asset(row: AssetRow, found: Assets) -> Json:
         "ramBreakdown": None,
         "preemptible": 0,
         "discount": 0,
-        "cpuCost": _money(row.cost_micros.get("cpu", 0)),
-        "gpuCost": _money(row.cost_micros.get("gpu", 0)),
+        "cpuCost": shown_micros(row.cost_micros.get("cpu", 0)),
+        "gpuCost": shown_micros(row.cost_micros.get("gpu", 0)),
         "gpuCount": average("gpu"),
-        "ramCost": _money(row.cost_micros.get("ram", 0)),
+        "ramCost": shown_micros(row.cost_micros.get("ram", 0)),
         "adjustment": 0,
-        "totalCost": _money(row.total_cost_micros),
+        "totalCost": shown_micros(row.total_cost_micros),
     }
 
 
@@ -145,7 +149,7 @@ def _pricing(row: NodePrice, currency: str) -> Json:
         "unit": f"{currency} per {row.per} and hour" if row.hourly is not None else "",
         "price": row.hourly,
         "source": row.written,
-        "effectiveFrom": None if started is None else _time(started),
+        "effectiveFrom": None if started is None else shown_time(started),
     }
 
 
@@ -159,9 +163,9 @@ def _component(
         f"{average}RequestAverage": _shown(held),
         f"{average}UsageAverage": None,
         f"{average}Hours": _shown(hours),
-        f"{money}Cost": _money(row.cost_micros.get(component, 0)),
+        f"{money}Cost": shown_micros(row.cost_micros.get(component, 0)),
         f"{money}CostAdjustment": 0,
-        f"{money}CostIdle": _money(row.idle_cost_micros.get(component, 0)),
+        f"{money}CostIdle": shown_micros(row.idle_cost_micros.get(component, 0)),
         f"{money}Efficiency": None,
     }
 
@@ -176,14 +180,15 @@ def _properties(row: AllocationRow) -> Json:
 
 
 def _window(one: AllocationSet) -> Json:
-    return {"start": _time(one.start_ms), "end": _time(one.end_ms)}
+    return {"start": shown_time(one.start_ms), "end": shown_time(one.end_ms)}
 
 
 def _hours(time: Mapping[str, int], component: str) -> Fraction:
     return Fraction(time.get(component, 0), _MILLI_MS_PER_HOUR)
 
 
-def _money(micros: int) -> float:
+def shown_micros(micros: int) -> float:
+    """Money as a number, rounded for display."""
     return _shown(Fraction(micros, _MICROS))
 
 
@@ -192,7 +197,8 @@ def _shown(value: Fraction) -> float:
     return int(rounded) if rounded.denominator == 1 else float(rounded)
 
 
-def _time(at_ms: int) -> str:
+def shown_time(at_ms: int) -> str:
+    """A time in RFC 3339, UTC."""
     moment = _EPOCH + timedelta(milliseconds=at_ms)
     timespec = "milliseconds" if at_ms % 1000 else "seconds"
     return moment.isoformat(timespec=timespec).replace("+00:00", "Z")

@@ -94,18 +94,16 @@ async def cost(
     Without `from` the window begins with the month, without `to` it ends now.
     """
     caller.need(Right.READ)
-    now = now_ms()
+    start_ms, end_ms = window_ms(start, end, now_ms())
     question = CostQuestion(
         by=by,
-        start_ms=_time_ms(start, "from") if start else _month_start_ms(now),
-        end_ms=_time_ms(end, "to") if end else now,
+        start_ms=start_ms,
+        end_ms=end_ms,
         namespaces=caller.visible(),
         idle=charging.idle,
         basis=charging.basis,
         lender_credit_percent=charging.lender_credit,
     )
-    if question.start_ms >= question.end_ms:
-        raise InvalidValue("the window is empty", field="from", fix="let from be before to")
     return await gateway.owners.cost(question)
 
 
@@ -128,6 +126,15 @@ async def whoami(caller: Who) -> WhoAmI:
         namespaces=tuple(sorted(caller.namespaces or ())),
         everywhere=caller.namespaces is None,
     )
+
+
+def window_ms(start: str, end: str, now: int) -> tuple[int, int]:
+    """The window that two texts mean, this month until now without them. Raises `InvalidValue`."""
+    start_ms = _time_ms(start, "from") if start else _month_start_ms(now)
+    end_ms = _time_ms(end, "to") if end else now
+    if start_ms >= end_ms:
+        raise InvalidValue("the window is empty", field="from", fix="let from be before to")
+    return start_ms, end_ms
 
 
 def _time_ms(text: str, field: str) -> int:
