@@ -21,7 +21,7 @@ from muster_domain.states import (
 from muster_domain.workload import Workload
 from muster_ledger.store import Image
 from muster_placement.machine import PlacementMachine
-from muster_placement.record import GangPhase, PodPhase, SeatedGang, pod_uid
+from muster_placement.record import GangPhase, PodPhase, SeatedGang, pod_uid, uid_of
 from muster_placement.settings import PlacementSettings
 from muster_runtime.machine import Changes
 from muster_scheduling.placement.checks import ViolationKind, violations
@@ -156,7 +156,7 @@ class House:
     def pod_started(self, rank: int = 0, identity: str = "w1", attempt: int = 1) -> Changes:
         where = self.seat_of(rank, identity)
         fact = events.PodStarted(
-            pod_uid=pod_uid(identity, attempt, rank),
+            pod_uid=self.uid(rank, identity, attempt),
             workload_id=identity,
             attempt=attempt,
             node=where,
@@ -165,7 +165,7 @@ class House:
 
     def pod_restarts(self, rank: int = 0, times: int = 1, identity: str = "w1") -> Changes:
         where = self.seat_of(rank, identity)
-        uid = pod_uid(identity, 1, rank)
+        uid = self.uid(rank, identity)
         fact = events.PodRestarting(
             pod_uid=uid, workload_id=identity, attempt=1, node=where, times=times
         )
@@ -173,7 +173,7 @@ class House:
 
     def pod_runs_again(self, rank: int = 0, times: int = 2, identity: str = "w1") -> Changes:
         where = self.seat_of(rank, identity)
-        uid = pod_uid(identity, 1, rank)
+        uid = self.uid(rank, identity)
         fact = events.PodStarted(
             pod_uid=uid, workload_id=identity, attempt=1, node=where, times=times
         )
@@ -190,7 +190,7 @@ class House:
     ) -> Changes:
         where = self.seat_of(rank, identity)
         fact = events.PodFinished(
-            pod_uid=pod_uid(identity, attempt, rank),
+            pod_uid=self.uid(rank, identity, attempt),
             workload_id=identity,
             attempt=attempt,
             node=where,
@@ -198,6 +198,13 @@ class House:
             stopped=stopped,
         )
         return self.hear_node(fact, where)
+
+    def uid(self, rank: int, identity: str = "w1", attempt: int = 1) -> str:
+        """The pod that is in the seat now."""
+        seated = self.machine.floor.gangs.get(identity)
+        if seated is None or seated.attempt != attempt:
+            return pod_uid(identity, attempt, rank)
+        return uid_of(seated, seated.gang.placement.pods[rank])
 
     def seat_of(self, rank: int, identity: str) -> str:
         seated = self.machine.floor.gangs.get(identity)

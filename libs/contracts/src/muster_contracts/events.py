@@ -299,6 +299,15 @@ class GangLost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GangAborted:
+    """placement: a policy of the job aborts it; it is evicted whole and rests until resumed."""
+
+    workload_id: str
+    attempt: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GangReleased:
     """placement: no member runs any more and its seats are free."""
 
@@ -390,6 +399,7 @@ GangFact = (
     | GangStalled
     | GangFinished
     | GangLost
+    | GangAborted
     | GangReleased
 )
 PreemptionFact = VictimsProposed | VictimsNotFound

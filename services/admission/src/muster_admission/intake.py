@@ -123,6 +123,8 @@ def gang_became(book: Book, fact: events.GangFact, now_ms: int) -> None:
             gang_finished(book, fact, now_ms)
         case events.GangLost():
             gang_lost(book, fact, now_ms)
+        case events.GangAborted():
+            gang_aborted(book, fact, now_ms)
         case events.GangReleased():
             gang_released(book, fact, now_ms)
         case _:
@@ -329,6 +331,16 @@ def gang_lost(book: Book, fact: events.GangLost, now_ms: int) -> None:
     if record.state.attempt == fact.attempt:
         message = fact.message or f"node {fact.node} was lost"
         evict(book, record, EvictionReason.NODE_FAILURES, Requeue(), now_ms, message=message)
+
+
+def gang_aborted(book: Book, fact: events.GangAborted, now_ms: int) -> None:
+    """A policy of the job aborts it: it gives everything back and rests until it is resumed."""
+    record = book.records.get(fact.workload_id)
+    if record is None or not isinstance(record.state, Admitted):
+        return
+    if record.state.attempt == fact.attempt:
+        then = Requeue(active=False)
+        evict(book, record, EvictionReason.DEACTIVATED, then, now_ms, message=fact.message)
 
 
 def gang_released(book: Book, fact: events.GangReleased, now_ms: int) -> None:

@@ -54,6 +54,8 @@ class Floor:
         self.heard_ms: dict[str, int] = {}
         self.unheard: set[str] = set()
         """Nodes that an earlier owner found silent and that were not heard of since."""
+        self.dues: dict[str, int] = {}
+        """When a delayed policy of a gang is due first, by workload id."""
         self.grew = False
         self.announcer = PlacementAnnouncer(image.epoch, image.version + 1)
         self._puts: dict[str, _Stored | None] = {}
@@ -95,6 +97,7 @@ class Floor:
     def update(self, seated: SeatedGang) -> None:
         """Remember something new about a seated gang."""
         self.gangs[seated.workload.id] = seated
+        self._note_dues(seated)
         self._puts[GANG_FIELD + seated.workload.id] = seated
 
     def reseat(self, seated: SeatedGang) -> None:
@@ -112,6 +115,7 @@ class Floor:
         self.table.release(seated.workload.id)
         self.remember_gone(seated.workload.id, seated.attempt, now_ms)
         del self.gangs[seated.workload.id]
+        self.dues.pop(seated.workload.id, None)
         self.capacity_grew()
         self._puts[GANG_FIELD + seated.workload.id] = None
 
@@ -147,6 +151,12 @@ class Floor:
         puts = {name: codec.encode(value) for name, value in changes.items() if value is not None}
         return puts, tuple(name for name, value in changes.items() if value is None)
 
+    def _note_dues(self, seated: SeatedGang) -> None:
+        if seated.dues:
+            self.dues[seated.workload.id] = min(seated.dues.values())
+        else:
+            self.dues.pop(seated.workload.id, None)
+
     def _restore(self, image: Image, now_ms: int) -> None:
         for name in sorted(image.fields):
             stored = image.fields[name]
@@ -160,6 +170,7 @@ class Floor:
             elif name.startswith(GANG_FIELD):
                 seated = codec.decode(SeatedGang, stored)
                 self.gangs[seated.workload.id] = seated
+                self._note_dues(seated)
                 self.table.restore(seated.gang)
             elif name.startswith(REQUEST_FIELD):
                 request = codec.decode(SeatRequest, stored)

@@ -7,8 +7,9 @@ from muster_contracts import events
 from muster_domain.checks import all_ready
 from muster_domain.nodes import NodeCondition, PodAssignment
 from muster_placement.floor import Floor, SeatRequest
-from muster_placement.pods import lose, pod_became, start, stop, tell_to_stop, uid_of
-from muster_placement.record import GangPhase, NodeEntry, PodPhase, SeatedGang
+from muster_placement.pods import Heard, lose, pod_became, start, stop, tell_to_stop
+from muster_placement.record import GangPhase, NodeEntry, SeatedGang, seat_of, uid_of
+from muster_scheduling.jobs.life import PodPhase
 from muster_scheduling.placement.failures import gangs_on_lost_devices
 
 
@@ -93,7 +94,8 @@ def pod_started(floor: Floor, fact: events.PodStarted, now_ms: int) -> None:
     seated = _of_attempt(floor, fact.workload_id, fact.attempt)
     if seated is not None and _is_news(seated, fact.pod_uid, 2 * fact.times - 1):
         heard = {**seated.heard, fact.pod_uid: 2 * fact.times - 1}
-        pod_became(floor, replace(seated, heard=heard), fact.pod_uid, PodPhase.STARTED, "", now_ms)
+        started = Heard(uid=fact.pod_uid, phase=PodPhase.STARTED)
+        pod_became(floor, replace(seated, heard=heard), started, now_ms)
 
 
 def pod_restarting(floor: Floor, fact: events.PodRestarting, now_ms: int) -> None:
@@ -101,7 +103,8 @@ def pod_restarting(floor: Floor, fact: events.PodRestarting, now_ms: int) -> Non
     seated = _of_attempt(floor, fact.workload_id, fact.attempt)
     if seated is not None and _is_news(seated, fact.pod_uid, 2 * fact.times):
         heard = {**seated.heard, fact.pod_uid: 2 * fact.times}
-        pod_became(floor, replace(seated, heard=heard), fact.pod_uid, PodPhase.ASSIGNED, "", now_ms)
+        again = Heard(uid=fact.pod_uid, phase=PodPhase.ASSIGNED)
+        pod_became(floor, replace(seated, heard=heard), again, now_ms)
 
 
 def pod_finished(floor: Floor, fact: events.PodFinished, now_ms: int) -> None:
@@ -110,14 +113,18 @@ def pod_finished(floor: Floor, fact: events.PodFinished, now_ms: int) -> None:
     if seated is None or fact.pod_uid not in seated.pods:
         return
     if fact.stopped:
-        pod_became(floor, seated, fact.pod_uid, PodPhase.GONE, fact.message, now_ms)
+        seat = seat_of(seated, fact.pod_uid)
+        gone = Heard(uid=fact.pod_uid, phase=PodPhase.GONE, message=fact.message)
+        pod_became(floor, seated, gone, now_ms)
         remaining = floor.gangs.get(fact.workload_id)
-        if remaining is not None and remaining.phase is GangPhase.RUNNING:
+        asked = seat is not None and seat.rank in seated.renewing
+        if remaining is not None and remaining.phase is GangPhase.RUNNING and not asked:
             lose(floor, remaining, fact.node, f"node {fact.node} stopped the pod", now_ms)
         return
     phase = PodPhase.SUCCEEDED if fact.exit_code == 0 else PodPhase.FAILED
     message = fact.message or f"pod {fact.pod_uid} on {fact.node} ended with {fact.exit_code}"
-    pod_became(floor, seated, fact.pod_uid, phase, message, now_ms)
+    ended = Heard(uid=fact.pod_uid, phase=phase, message=message, exit_code=fact.exit_code)
+    pod_became(floor, seated, ended, now_ms)
 
 
 def drain_requested(floor: Floor, fact: events.DrainRequested, now_ms: int) -> None:
@@ -163,7 +170,7 @@ def _pod_gone(floor: Floor, workload_id: str, seat: PodAssignment, now_ms: int) 
     uid = uid_of(seated, seat)
     if uid in seated.pods and not seated.pods[uid].over:
         tell_to_stop(floor, seated, seat, now_ms)
-        pod_became(floor, seated, uid, PodPhase.GONE, "", now_ms)
+        pod_became(floor, seated, Heard(uid=uid, phase=PodPhase.GONE), now_ms)
 
 
 def _is_news(seated: SeatedGang, uid: str, rank: int) -> bool:

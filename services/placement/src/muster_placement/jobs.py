@@ -7,11 +7,11 @@ ends. Pods that are to run anew keep their seats; each starts once the one befor
 from dataclasses import dataclass, replace
 
 from muster_domain.conditions import Outcome
-from muster_domain.job_policies import JobAction, JobEvent, JobPolicies, JobPolicy
+from muster_domain.job_policies import JobAction, JobEvent, JobPolicies
 from muster_domain.nodes import PodAssignment
-from muster_placement.record import PodPhase, SeatedGang, uid_of
+from muster_placement.record import GangPhase, SeatedGang, uid_of
 from muster_scheduling.jobs import life
-from muster_scheduling.jobs.life import End, Pod
+from muster_scheduling.jobs.life import End, Pod, PodPhase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,11 +23,6 @@ class Step:
     run: tuple[PodAssignment, ...] = ()
     end: End | None = None
     abort: str = ""
-
-
-def begun(gang: SeatedGang, policies: JobPolicies, now_ms: int) -> Step:
-    """The first pods of a gang whose pods are all held."""
-    return settled(gang, policies, now_ms)
 
 
 def pod_event(
@@ -48,10 +43,8 @@ def pod_event(
     return _act(gang, policies, seat, policy.action, event, now_ms)
 
 
-def task_event(
-    gang: SeatedGang, policies: JobPolicies, seat: PodAssignment, now_ms: int
-) -> Step:
-    """Follow the policy for what the pods of a seat's task amount to, if they amount to an event."""
+def task_event(gang: SeatedGang, policies: JobPolicies, seat: PodAssignment, now_ms: int) -> Step:
+    """Follow the policy for the event that the pods of a seat's task amount to, if to any."""
     event = life.task_event(policies, pods_of(gang), seat.pod_set)
     if event is None:
         return settled(gang, policies, now_ms)
@@ -64,11 +57,11 @@ def time_came(gang: SeatedGang, policies: JobPolicies, now_ms: int) -> Step:
         if at_ms > now_ms:
             break
         rank, event, exit_code = _parsed(key)
-        dues = {other: when for other, when in gang.dues.items() if other != key}
+        gang = replace(gang, dues={other: at for other, at in gang.dues.items() if other != key})
         seat = gang.gang.placement.pods[rank]
         policy = life.policy_for(policies, seat.pod_set, event, exit_code)
         if policy is not None:
-            return _act(replace(gang, dues=dues), policies, seat, policy.action, event, now_ms)
+            return _act(gang, policies, seat, policy.action, event, now_ms)
     return settled(gang, policies, now_ms)
 
 
@@ -130,9 +123,7 @@ def _act(
             return settled(gang, policies, now_ms)
 
 
-def _restart(
-    gang: SeatedGang, policies: JobPolicies, chosen: tuple[Pod, ...], now_ms: int
-) -> Step:
+def _restart(gang: SeatedGang, policies: JobPolicies, chosen: tuple[Pod, ...], now_ms: int) -> Step:
     seats = gang.gang.placement.pods
     ranks = {pod.rank for pod in chosen if pod.phase is not PodPhase.HELD}
     after = replace(
@@ -198,8 +189,26 @@ def _parsed(key: str) -> tuple[int, JobEvent, int | None]:
     return int(rank), JobEvent(event), int(exit_code) if exit_code else None
 
 
-def policy_on_loss(policies: JobPolicies, pod_set: str) -> JobPolicy | None:
-    """What the job wants when it loses seats, where that is to end; else it waits again, whole."""
-    policy = life.policy_for(policies, pod_set, JobEvent.POD_EVICTED)
-    ends = (JobAction.ABORT_JOB, JobAction.TERMINATE_JOB, JobAction.COMPLETE_JOB)
-    return policy if policy is not None and policy.action in ends else None
+def lost(gang: SeatedGang, node: str, message: str) -> Step | None:
+    """How a running job ends that loses seats, where it says that it should (PodEvicted).
+
+    Without such a policy it is None: the gang waits again as a whole, which is no retry.
+    """
+    policies = gang.workload.job_policies
+    if policies is None or gang.phase is not GangPhase.RUNNING:
+        return None
+    sets = sorted({seat.pod_set for seat in gang.gang.placement.pods if seat.node == node})
+    for name in sets:
+        policy = life.policy_for(policies, name, JobEvent.POD_EVICTED)
+        match policy.action if policy is not None else None:
+            case JobAction.TERMINATE_JOB as action:
+                end = End(outcome=Outcome.FAILED, message=f"{action}: {message}")
+                return Step(gang=gang, end=end)
+            case JobAction.COMPLETE_JOB as action:
+                end = End(outcome=Outcome.SUCCEEDED, message=f"{action}: {message}")
+                return Step(gang=gang, end=end)
+            case JobAction.ABORT_JOB as action:
+                return Step(gang=gang, abort=f"{action}: {message}")
+            case _:
+                pass
+    return None

@@ -13,6 +13,7 @@ from muster_domain.workload import Workload
 from muster_ledger.store import Image
 from muster_placement import intake
 from muster_placement.floor import Floor, SeatRequest
+from muster_placement.pods import follow_due
 from muster_placement.record import Confirmation, SeatedGang
 from muster_placement.replacement import replace_lost
 from muster_placement.settings import PlacementSettings
@@ -122,6 +123,7 @@ class PlacementMachine:
     def decide(self, now_ms: int) -> Changes:
         """Judge silent nodes, then seat whoever asked, in the order of asking."""
         self._watch_nodes(now_ms)
+        follow_due(self.floor, now_ms)
         for request in list(self.floor.requests.values())[: self._settings.placements_max]:
             if self._knows(request.admission):
                 self._seat(request, now_ms)
@@ -139,7 +141,7 @@ class PlacementMachine:
         return changes
 
     def wake_at_ms(self) -> int | None:
-        """The next moment at which a node may have been silent for too long."""
+        """The next moment at which a node may have been silent too long, or a policy is due."""
         if len(self.floor.requests) > len(self._waits_for_objects):
             return 0
         judged = (
@@ -147,6 +149,7 @@ class PlacementMachine:
             for name, entry in self.floor.nodes.items()
             if entry.condition is not NodeCondition.FENCED
         )
+        return min((*judged, *self.floor.dues.values()), default=None)
 
     def _patience_ms(self, condition: NodeCondition) -> int:
         settings = self._settings

@@ -7,11 +7,12 @@ BOUND ──admitted──▶ RUNNING ──all succeeded──▶ finished
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from muster_contracts.commands import RunPod, StopPod
 from muster_contracts.events import (
+    GangAborted,
     GangFinished,
     GangLost,
     GangReleased,
@@ -21,10 +22,13 @@ from muster_contracts.events import (
 )
 from muster_contracts.pod_environment import node_address, pod_environment
 from muster_domain.conditions import Outcome
+from muster_domain.job_policies import JobEvent
 from muster_domain.nodes import PodAssignment
 from muster_domain.workload import PodSet
+from muster_placement import jobs
 from muster_placement.floor import Floor
-from muster_placement.record import GangPhase, PodPhase, SeatedGang, pod_uid
+from muster_placement.record import GangPhase, SeatedGang, seat_of, uid_of
+from muster_scheduling.jobs.life import PodPhase
 
 
 def start(floor: Floor, seated: SeatedGang, now_ms: int) -> None:
@@ -33,6 +37,12 @@ def start(floor: Floor, seated: SeatedGang, now_ms: int) -> None:
         floor.update(replace(seated, phase=GangPhase.RUNNING))
         return
     seats = seated.gang.placement.pods
+    policies = seated.workload.job_policies
+    if policies is not None:
+        held = {uid_of(seated, seat): PodPhase.HELD for seat in seats}
+        begun = replace(seated, phase=GangPhase.RUNNING, pods=held)
+        take(floor, jobs.settled(begun, policies, now_ms), now_ms)
+        return
     pods = {uid_of(seated, seat): PodPhase.ASSIGNED for seat in seats}
     floor.update(replace(seated, phase=GangPhase.RUNNING, pods=pods))
     run(floor, seated, seats, now_ms)
@@ -51,14 +61,11 @@ def run(floor: Floor, seated: SeatedGang, seats: Iterable[PodAssignment], now_ms
         floor.announcer.pod(seat.node, command, seated.traceparent, now_ms)
 
 
-def uid_of(seated: SeatedGang, seat: PodAssignment) -> str:
-    """The id of the pod in a seat."""
-    return pod_uid(seated.workload.id, seated.attempt, seat.rank, seat.replacement)
-
-
 def stop(floor: Floor, seated: SeatedGang, phase: GangPhase, now_ms: int) -> None:
-    """Tell the agents to stop whatever of the gang still runs."""
-    floor.update(replace(seated, phase=phase))
+    """Tell the agents to stop whatever of the gang still runs; what was held never will."""
+    pods = {uid: PodPhase.GONE if was is PodPhase.HELD else was for uid, was in seated.pods.items()}
+    seated = replace(seated, phase=phase, pods=pods, renewing=(), dues={})
+    floor.update(seated)
     for seat in seated.gang.placement.pods:
         uid = uid_of(seated, seat)
         if uid in seated.pods and not seated.pods[uid].over:
@@ -77,27 +84,101 @@ def tell_to_stop(floor: Floor, seated: SeatedGang, seat: PodAssignment, now_ms: 
     floor.announcer.pod(seat.node, command, seated.traceparent, now_ms)
 
 
-def pod_became(
-    floor: Floor, seated: SeatedGang, uid: str, phase: PodPhase, message: str, now_ms: int
-) -> None:
+def take(floor: Floor, step: jobs.Step, now_ms: int) -> None:
+    """Do what a Volcano Job's policies lead to."""
+    gang = step.gang
+    if step.abort:
+        floor.update(replace(gang, lost=True, dues={}))
+        fact = GangAborted(workload_id=gang.workload.id, attempt=gang.attempt, message=step.abort)
+        floor.announcer.gang(
+            gang.workload, gang.partition, fact, now_ms, traceparent=gang.traceparent
+        )
+        return
+    if step.end is not None:
+        ending = replace(gang, outcome=step.end.outcome, message=step.end.message)
+        stop(floor, ending, GangPhase.ENDING, now_ms)
+        return
+    floor.update(gang)
+    for seat in step.stop:
+        tell_to_stop(floor, gang, seat, now_ms)
+    run(floor, gang, step.run, now_ms)
+    if (PodPhase.ASSIGNED not in gang.pods.values()) != gang.started:
+        _settle_readiness(floor, gang, now_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """What an agent said of a pod; `exit_code` where it ended by itself."""
+
+    uid: str
+    phase: PodPhase
+    message: str = ""
+    exit_code: int | None = None
+
+
+def pod_became(floor: Floor, seated: SeatedGang, heard: Heard, now_ms: int) -> None:
     """Take in what is known about one pod; what is over stays over."""
+    uid, phase = heard.uid, heard.phase
     before = seated.pods.get(uid)
     if before is None or before.over or before is phase:
         return
     after = replace(
         seated,
         pods={**seated.pods, uid: phase},
-        message=message if phase is PodPhase.FAILED and not seated.message else seated.message,
+        message=heard.message
+        if phase is PodPhase.FAILED and not seated.message
+        else seated.message,
     )
     floor.update(after)
-    settle(floor, after, now_ms)
+    step = None if after.phase is not GangPhase.RUNNING else _step(after, heard, now_ms)
+    if step is None:
+        settle(floor, after, now_ms)
+    else:
+        take(floor, step, now_ms)
+
+
+def _step(seated: SeatedGang, heard: Heard, now_ms: int) -> jobs.Step | None:
+    """What a Volcano Job's policies make of it; None where there are none to ask."""
+    policies, seat = seated.workload.job_policies, seat_of(seated, heard.uid)
+    if policies is None or seat is None or seated.lost:
+        return None
+    if seat.rank in seated.renewing:
+        return jobs.settled(seated, policies, now_ms)
+    if heard.phase is not PodPhase.ASSIGNED:
+        seated = jobs.no_longer_pending(seated, seat)
+    match heard.phase:
+        case PodPhase.FAILED:
+            failed = JobEvent.POD_FAILED
+            return jobs.pod_event(seated, policies, seat, failed, now_ms, heard.exit_code)
+        case PodPhase.SUCCEEDED | PodPhase.ASSIGNED:
+            return jobs.task_event(seated, policies, seat, now_ms)
+        case PodPhase.STARTED:
+            return jobs.settled(seated, policies, now_ms)
+        case PodPhase.GONE | PodPhase.HELD:
+            return None
+
+
+def follow_due(floor: Floor, now_ms: int) -> None:
+    """Follow the policies of Volcano Jobs whose time has come."""
+    for workload_id, at_ms in sorted(floor.dues.items()):
+        seated = floor.gangs[workload_id]
+        policies = seated.workload.job_policies
+        if at_ms <= now_ms and policies is not None and not seated.lost:
+            take(floor, jobs.time_came(seated, policies, now_ms), now_ms)
 
 
 def lose(floor: Floor, seated: SeatedGang, node: str, message: str, now_ms: int) -> None:
-    """A member cannot stay: admission is to evict the gang whole. Said once."""
-    if seated.lost or seated.phase is GangPhase.STOPPING:
+    """A member cannot stay: admission is to evict the gang whole. Said once.
+
+    A gang whose end is decided has nothing to lose, and a Volcano Job may want to end now.
+    """
+    if seated.lost or seated.phase in (GangPhase.ENDING, GangPhase.STOPPING):
         return
-    after = replace(seated, lost=True)
+    step = jobs.lost(seated, node, message)
+    if step is not None:
+        take(floor, step, now_ms)
+        return
+    after = replace(seated, lost=True, dues={})
     floor.update(after)
     fact = GangLost(
         workload_id=seated.workload.id, attempt=seated.attempt, node=node, message=message
@@ -117,7 +198,7 @@ def settle(floor: Floor, seated: SeatedGang, now_ms: int) -> None:
             _settle_running(floor, seated, now_ms, over=over)
         case GangPhase.ENDING:
             if over:
-                _finish(floor, seated, Outcome.FAILED, now_ms)
+                _finish(floor, seated, seated.outcome, now_ms)
         case GangPhase.STOPPING:
             if over:
                 release(floor, seated, now_ms)
@@ -136,9 +217,13 @@ def release(floor: Floor, seated: SeatedGang, now_ms: int) -> None:
 
 def _settle_running(floor: Floor, seated: SeatedGang, now_ms: int, *, over: bool) -> None:
     phases = seated.pods.values()
+    policies = seated.workload.job_policies
     if not seated.pods:
         return
-    if PodPhase.FAILED in phases:
+    if policies is not None:
+        if not seated.lost:
+            take(floor, jobs.settled(seated, policies, now_ms), now_ms)
+    elif PodPhase.FAILED in phases:
         if not seated.lost:
             stop(floor, seated, GangPhase.ENDING, now_ms)
     elif over and PodPhase.GONE not in phases:
@@ -171,7 +256,7 @@ def _finish(floor: Floor, seated: SeatedGang, outcome: Outcome, now_ms: int) -> 
         workload_id=seated.workload.id,
         attempt=seated.attempt,
         outcome=outcome,
-        message=done if outcome is Outcome.SUCCEEDED else seated.message,
+        message=seated.message if seated.phase is GangPhase.ENDING else done,
     )
     floor.announcer.gang(
         seated.workload, seated.partition, fact, now_ms, traceparent=seated.traceparent

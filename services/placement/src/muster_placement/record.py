@@ -4,35 +4,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from muster_domain.nodes import Node, NodeCondition
+from muster_domain.conditions import Outcome
+from muster_domain.nodes import Node, NodeCondition, PodAssignment
 from muster_domain.states import Admission
 from muster_domain.workload import Workload
+from muster_scheduling.jobs.life import PodPhase
 from muster_scheduling.placement.outcome import Gang
 
 GANG_FIELD = "g/"
 NODE_FIELD = "n/"
 
 
-class PodPhase(StrEnum):
-    """What is known about one pod."""
-
-    ASSIGNED = "assigned"
-    STARTED = "started"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    GONE = "gone"
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing of it runs any more."""
-        return self in (PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.GONE)
-
-
 class GangPhase(StrEnum):
     """Where a gang stands between its seats being held and being free again.
 
-    BOUND: seats held, admission has not confirmed. RUNNING: the pods may run. ENDING: a member has
-    ended badly and the others are being stopped. STOPPING: admission wants the seats back.
+    BOUND: seats held, admission has not confirmed. RUNNING: the pods may run. ENDING: it is decided
+    how it ends, its `outcome`, and what still runs is being stopped. STOPPING: admission wants the
+    seats back.
     """
 
     BOUND = "bound"
@@ -63,6 +51,10 @@ class SeatedGang:
 
     `heard` orders what an agent said of a pod's starts, so that an older word changes nothing;
     `stalls` counts how often a gang that had started did not run whole any more.
+
+    Of a Volcano Job `retries` counts restarts, `anew` how often the pod of a rank was run anew,
+    `renewing` names the ranks whose pod is to run anew once it is over, and `dues` says when a
+    delayed policy is due, see `muster_placement.jobs`.
     """
 
     workload: Workload
@@ -77,6 +69,11 @@ class SeatedGang:
     stalls: int = 0
     lost: bool = False
     message: str = ""
+    outcome: Outcome = Outcome.FAILED
+    retries: int = 0
+    anew: Mapping[str, int] = field(default_factory=dict[str, int])
+    renewing: tuple[int, ...] = ()
+    dues: Mapping[str, int] = field(default_factory=dict[str, int])
     traceparent: str = ""
 
 
@@ -90,7 +87,19 @@ class NodeEntry:
     incarnation: int = 0
 
 
-def pod_uid(workload_id: str, attempt: int, rank: int, replacement: int = 0) -> str:
-    """The id of one pod of one attempt, for ever; one that replaces a lost pod has another."""
+def pod_uid(workload_id: str, attempt: int, rank: int, replacement: int = 0, anew: int = 0) -> str:
+    """The id of one pod of one attempt, for ever; one that takes another's place has its own."""
     uid = f"{workload_id}-{attempt}-{rank}"
-    return f"{uid}-{replacement}" if replacement else uid
+    uid = f"{uid}-{replacement}" if replacement else uid
+    return f"{uid}-r{anew}" if anew else uid
+
+
+def uid_of(seated: SeatedGang, seat: PodAssignment) -> str:
+    """The id of the pod in a seat."""
+    anew = seated.anew.get(str(seat.rank), 0)
+    return pod_uid(seated.workload.id, seated.attempt, seat.rank, seat.replacement, anew)
+
+
+def seat_of(seated: SeatedGang, uid: str) -> PodAssignment | None:
+    """The seat of a pod of the gang."""
+    return next((seat for seat in seated.gang.placement.pods if uid_of(seated, seat) == uid), None)

@@ -13,8 +13,9 @@ from dataclasses import replace
 from muster_contracts.events import GangPlaced
 from muster_domain.nodes import PodAssignment
 from muster_placement.floor import Floor
-from muster_placement.pods import run, settle, tell_to_stop, uid_of
-from muster_placement.record import GangPhase, PodPhase, SeatedGang
+from muster_placement.pods import run, settle, tell_to_stop
+from muster_placement.record import GangPhase, SeatedGang, uid_of
+from muster_scheduling.jobs.life import PodPhase
 from muster_scheduling.placement.outcome import Placed
 from muster_scheduling.placement.replacement import replace_node
 from muster_scheduling.placement.request import GangRequest
