@@ -38,6 +38,7 @@ class House:
     configuration: Configuration
     settings: AdmissionSettings = field(default_factory=AdmissionSettings)
     now_ms: int = T0_MS
+    partition: str = PARTITION
     stored: dict[str, bytes] = field(default_factory=dict[str, bytes])
     said: list[events.Event] = field(default_factory=list[events.Event])
     decisions: list[Decision] = field(default_factory=list[Decision])
@@ -49,7 +50,11 @@ class House:
 
     def _make(self) -> AdmissionMachine:
         image = Image(
-            shard=PARTITION, epoch=1, version=self.version, watermark=0, fields=dict(self.stored)
+            shard=self.partition,
+            epoch=1,
+            version=self.version,
+            watermark=0,
+            fields=dict(self.stored),
         )
         metrics = AdmissionMetrics(CollectorRegistry())
         machine = AdmissionMachine(image, self.settings, metrics)

@@ -183,4 +183,4 @@ def test_a_partition_reads_its_own_and_what_is_said_to_all(house: House) -> None
         f"muster.evt.{owner}.v1.*.{partition}.>"
         for owner in ("gateway", "placement", "preemption")
         for partition in ("p00", "all")
-    }
+    } | {"muster.evt.admission.v1.*.budget.p00.>"}

@@ -10,6 +10,7 @@ from typing import Any
 
 from muster_contracts.tokens import TokensReported
 from muster_domain.checks import CheckState, PodSetUpdate
+from muster_contracts.budgets import BudgetFact
 from muster_domain.conditions import Explanation, Outcome, PreemptionReason
 from muster_domain.nodes import Node, NodeCondition, Placement
 from muster_domain.states import Admission, Admitted, Evicting, Finished, Pending, Reserved
@@ -421,4 +422,4 @@ WorkloadFact = (
 )
 NodeFact = NodeRegistered | NodeConditionChanged | PodStarted | PodRestarting | PodFinished
 ObjectFact = ObjectApplied | ObjectDeleted
-Event = WorkloadFact | NodeFact | ObjectFact | DrainRequested | TokensReported
+Event = BudgetFact | WorkloadFact | NodeFact | ObjectFact | DrainRequested | TokensReported

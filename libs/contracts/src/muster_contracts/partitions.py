@@ -20,5 +20,10 @@ def partition_of(tree_root: str) -> str:
     return PARTITIONS[int.from_bytes(digest, "big") % PARTITION_COUNT]
 
 
+def home_of(budget: str) -> str:
+    """The partition that hands out a budget, by its name; its workloads may be anywhere."""
+    return partition_of(f"budget/{budget}")
+
+
 PLACEMENT_SHARD = "placement"
 """All nodes are one shard: one owner seats, the other replicas stand by."""

@@ -35,6 +35,7 @@ class Query(StrEnum):
     QUOTA = "quota"
     PLAN = "plan"
     VERIFY = "verify"
+    BUDGETS = "budgets"
     NODES = "nodes"
     SEATS = "seats"
     COST = "cost"

@@ -8,6 +8,7 @@ from typing import get_args
 
 from muster_contracts import (
     allocations,
+    budgets,
     codec,
     commands,
     events,
@@ -78,6 +79,9 @@ OWNERS: dict[Service, tuple[type[events.Event], ...]] = {
         events.WorkloadRequeued,
         events.WorkloadFinished,
         events.PreemptionRequested,
+        budgets.BudgetDrawn,
+        budgets.BudgetAllotted,
+        budgets.BudgetThresholdReached,
     ),
     Service.PREEMPTION: (events.VictimsProposed, events.VictimsNotFound),
     Service.PLACEMENT: (
@@ -128,6 +132,7 @@ QUESTIONS: dict[queries.Query, tuple[Service, str, type | None, type]] = {
     ),
     queries.Query.PLAN: (Service.ADMISSION, "{partition}", queries.PlanQuestion, queries.Plan),
     queries.Query.VERIFY: (Service.ADMISSION, "{partition}", None, queries.LedgerReport),
+    queries.Query.BUDGETS: (Service.ADMISSION, "{partition}", None, budgets.BudgetPage),
     queries.Query.NODES: (
         Service.PLACEMENT,
         PLACEMENT_SHARD,
@@ -170,7 +175,13 @@ QUESTIONS: dict[queries.Query, tuple[Service, str, type | None, type]] = {
 }
 """Owner, shard, question and answer of every query; no question is an empty object."""
 
-STORED: tuple[type, ...] = (stored.Record, stored.Tombstone)
+STORED: tuple[type, ...] = (
+    stored.Record,
+    stored.Tombstone,
+    budgets.BudgetHold,
+    budgets.BudgetAccount,
+    budgets.BudgetHome,
+)
 """What an owner keeps: read back after an upgrade, so as bound to its past as a message."""
 
 
@@ -249,6 +260,8 @@ def _fact_subject(owner: Service, fact: type[events.Event]) -> str:
         return subjects.node_event(name, "{node}")
     if fact is events.NodeConditionChanged:
         return subjects.placement_node_event(name, "{node}")
+    if fact in get_args(budgets.BudgetFact):
+        return subjects.budget_event(name, "{partition}", "{budget}")
     if fact is events.DrainRequested:
         return subjects.node_request(name, "{node}")
     if fact is tokens.TokensReported:

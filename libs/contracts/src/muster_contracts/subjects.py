@@ -4,6 +4,7 @@ Public:    muster.v1.jobs.<namespace>.<submit|finish|cancel|heartbeat|tokens>
            muster.v1.decisions.<namespace>.<workload>
 Objects:   muster.obj.<kind>.<namespace or _>.<name>
 Events:    muster.evt.<owner>.v1.<name>.<partition>.<namespace>.<workload id>
+           muster.evt.admission.v1.<name>.budget.<partition>.<budget>
            muster.evt.agent.v1.<name>.<node>
            muster.evt.gateway.v1.<name>.node.<node>
            muster.evt.gateway.v1.<name>.tokens.<namespace>
@@ -107,6 +108,16 @@ def workload_event(
 def workload_events_of(owner: Service, partition: str) -> str:
     """Filter: everything that one owner says about the workloads of one partition."""
     return f"muster.evt.{owner}.v1.*.{partition}.>"
+
+
+def budget_event(name: str, partition: str, budget: str) -> str:
+    """A fact about a budget, for the partition that it matters to."""
+    return f"muster.evt.{Service.ADMISSION}.v1.{name}.budget.{partition}.{token(budget)}"
+
+
+def budget_events_of(partition: str) -> str:
+    """Filter: everything about budgets that matters to one partition."""
+    return f"muster.evt.{Service.ADMISSION}.v1.*.budget.{partition}.>"
 
 
 def events_of(owner: Service) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from muster_domain.budgets import BudgetVerdict
+
 
 class PendingReason(StrEnum):
     """Why a workload has no quota yet (KEP-10852), in order of precedence."""
@@ -19,6 +21,8 @@ class PendingReason(StrEnum):
     ADMISSION_GATED = "AdmissionGated"
     WAITING_FOR_PODS_READY = "WaitingForPodsReady"
     EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
+    BUDGET_EXCEEDED = "BudgetExceeded"
+    WAITING_FOR_BUDGET = "WaitingForBudget"
     WAITING_FOR_QUOTA = "WaitingForQuota"
     TOPOLOGY_PLACEMENT_FAILED = "TopologyPlacementFailed"
     WAITING_FOR_PREEMPTED_WORKLOADS = "WaitingForPreemptedWorkloads"
@@ -41,6 +45,7 @@ class EvictionReason(StrEnum):
     CLUSTER_QUEUE_STOPPED = "ClusterQueueStopped"
     LOCAL_QUEUE_STOPPED = "LocalQueueStopped"
     NODE_FAILURES = "NodeFailures"
+    BUDGET_EXHAUSTED = "BudgetExhausted"
     DEACTIVATED = "Deactivated"
 
 
@@ -139,7 +144,7 @@ class Explanation:
     """One verdict and the numbers behind it, as of one evaluation.
 
     `reason` is a value of one of the enums above. `blocked_by` names workloads that stand in front
-    (a StrictFIFO head, the claim of a preemptor).
+    (a StrictFIFO head, the claim of a preemptor). `budgets` are those that have no room for it.
     """
 
     reason: str
@@ -149,3 +154,4 @@ class Explanation:
     remedy: str = ""
     blocked_by: tuple[str, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict[str, int])
+    budgets: tuple[BudgetVerdict, ...] = ()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar, cast, get_args
 
+from muster_domain.budgets import Budget
 from muster_domain.queue_tree import tree_root
 from muster_domain.queues import (
     AdmissionCheck,
@@ -27,6 +28,7 @@ from muster_manifests.loader import load_object
 from muster_manifests.problems import ManifestError, Mark, Problem
 from muster_manifests.reader import LoadOptions
 from muster_manifests.volcano.pod_group import PodGroup
+from muster_rating.prices import PriceList
 
 T = TypeVar("T", bound=DeclaredObject)
 
@@ -157,6 +159,16 @@ class ObjectCatalogue:
     def pod_groups(self) -> Mapping[str, PodGroup]:
         """PodGroups by `namespace/name`."""
         return self._view(PodGroup)
+
+    @property
+    def budgets(self) -> Mapping[str, Budget]:
+        """Budgets by name."""
+        return self._view(Budget)
+
+    @property
+    def price_lists(self) -> Mapping[str, PriceList]:
+        """Price lists by name."""
+        return self._view(PriceList)
 
     @property
     def priority_classes(self) -> tuple[PriorityClass, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from muster_domain.budgets import Budget
 from muster_domain.queues import (
     AdmissionCheck,
     ClusterQueue,
@@ -23,9 +24,11 @@ from muster_manifests.plain import Plain
 from muster_manifests.problems import Mark, Problem
 from muster_manifests.submission import JobSubmission
 from muster_manifests.volcano.pod_group import PodGroup
+from muster_rating.prices import PriceList
 
 DeclaredObject: TypeAlias = (
     AdmissionCheck
+    | Budget
     | ClusterQueue
     | Cohort
     | HyperNode
@@ -34,6 +37,7 @@ DeclaredObject: TypeAlias = (
     | Namespace
     | NodeObject
     | PodGroup
+    | PriceList
     | PriorityClass
     | ResourceFlavor
     | Topology

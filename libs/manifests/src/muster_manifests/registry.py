@@ -26,6 +26,7 @@ from muster_manifests.kueue.flavors import (
 from muster_manifests.kueue.queues import read_cluster_queue, read_cohort, read_local_queue
 from muster_manifests.kueue.workload import read_workload
 from muster_manifests.manifest import Manifest
+from muster_manifests.money import read_budget, read_prices
 from muster_manifests.volcano.job import read_volcano_job
 from muster_manifests.volcano.pod_group import read_pod_group
 from muster_manifests.volcano.queue import read_queue
@@ -57,6 +58,7 @@ def _namespaced(parser: Parser, *versions: str) -> KindEntry:
 
 KUEUE = "kueue.x-k8s.io"
 KUBEFLOW = "kubeflow.org"
+MUSTER = "muster.dev"
 _BETAS = ("v1beta1", "v1beta2")
 
 KINDS: dict[tuple[str, str], KindEntry] = {
@@ -76,6 +78,8 @@ KINDS: dict[tuple[str, str], KindEntry] = {
     ("scheduling.x-k8s.io", "PodGroup"): _namespaced(read_pod_group, "v1alpha1"),
     ("batch.volcano.sh", "Job"): _namespaced(read_volcano_job, "v1alpha1"),
     ("topology.volcano.sh", "HyperNode"): _cluster_wide(read_hyper_node, "v1alpha1"),
+    (MUSTER, "Budget"): _cluster_wide(read_budget, "v1alpha1"),
+    (MUSTER, "PriceList"): _cluster_wide(read_prices, "v1alpha1"),
     ("", "Namespace"): _cluster_wide(read_namespace, "v1"),
     ("", "Node"): _cluster_wide(read_node, "v1"),
     ("", "Pod"): _namespaced(read_pod, "v1"),

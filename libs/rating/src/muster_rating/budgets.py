@@ -173,3 +173,9 @@ def thresholds_reached(window: BudgetWindow, spent_micros: int) -> tuple[int, ..
         for percent in sorted(set(window.alert_percents))
         if spent_micros * PERCENT >= limit * percent
     )
+
+
+def forecast_micros(spent_micros: int, period: Window, now_ms: int) -> int:
+    """What a period comes to if spending goes on as it has so far in it."""
+    passed_ms = min(now_ms, period.end_ms) - period.start_ms
+    return spent_micros * period.length_ms // passed_ms if passed_ms > 0 else spent_micros

@@ -9,9 +9,18 @@
         nvidia.com/gpu:
           - {monthly: "730.00", hours_per_month: 730}
           - {hourly: "1.10", effective_from: 2026-07-01T00:00:00Z}
+      b200:
+        nvidia.com/gpu:
+          node: {capex: "140000", years: "4", availability: "0.90", power_kw: "2.8", pue: "1.4",
+                 energy_per_kwh: "0.12", operations_hourly: "0.70", devices: "4"}
+    opencost: {unit: hourly, CPU: "0.025", RAM: "0.003", GPU: "1.40"}
 
-A price always says its unit. Every scalar is taken as text, so an amount is exactly what was
-written; an amount that has become a binary fraction on the way is refused.
+`opencost` takes the values of OpenCost's custom pricing as they are, for every flavor that has no
+price of its own. OpenCost reads the same keys by the hour from one place and by the month of 730
+hours from another, so `unit` says which is meant. A price always says its unit.
+
+Every scalar is taken as text, so an amount is exactly what was written; an amount that has become a
+binary fraction on the way is refused.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,10 +31,17 @@ from muster_domain.errors import InvalidValue
 from muster_domain.money import parse_amount, parse_currency
 from muster_domain.quantity import parse_quantity_milli
 from muster_rating.dates import read_instant_ms
-from muster_rating.prices import ALWAYS_MS, Price, PriceBook
+from muster_rating.node_price import read_node_cost
+from muster_rating.prices import ALWAYS_MS, EVERY_FLAVOR, Price, PriceBook
 
 _BYTES = ("memory", "ephemeral-storage")
-_FIELDS = {"hourly", "monthly", "hours_per_month", "per", "effective_from"}
+_FIELDS = {"hourly", "monthly", "node", "hours_per_month", "per", "effective_from"}
+_OPENCOST = {"CPU": ("cpu", "1"), "RAM": ("memory", "1Gi"), "GPU": ("nvidia.com/gpu", "1")}
+_OPENCOST_IGNORED = {
+    "provider", "description", "spotCPU", "spotRAM", "spotGPU", "storage", "zoneNetworkEgress",
+    "regionNetworkEgress", "internetNetworkEgress", "gpuLabel", "gpuLabelValue", "discount",
+}  # fmt: skip
+_OPENCOST_HOURS = "730"
 
 
 def read_price_list(document: object, *, default_currency: str) -> PriceBook:
@@ -34,14 +50,32 @@ def read_price_list(document: object, *, default_currency: str) -> PriceBook:
     Raises `InvalidValue` naming the field.
     """
     top = _mapping(document, "prices")
-    _known(top, {"currency", "flavors"}, "")
+    _known(top, {"currency", "flavors", "opencost"}, "")
     currency = parse_currency(_text(top.get("currency", default_currency), "currency"))
     flavors = _mapping(top.get("flavors", {}), "flavors")
     prices: list[Price] = []
     for flavor, of_flavor in flavors.items():
         for resource, written in _mapping(of_flavor, f"flavors.{flavor}").items():
             prices += _read_resource(flavor, resource, written)
+    if "opencost" in top:
+        prices += _read_opencost(_mapping(top["opencost"], "opencost"))
     return PriceBook(currency, tuple(prices))
+
+
+def _read_opencost(written: Mapping[str, object]) -> Iterator[Price]:
+    _known(written, {"unit", *_OPENCOST, *_OPENCOST_IGNORED}, "opencost.")
+    unit = written.get("unit")
+    if unit not in ("hourly", "monthly"):
+        raise InvalidValue(
+            "custom pricing does not say its unit",
+            field="opencost.unit",
+            fix="write unit: hourly, as in default.json, or unit: monthly, as in pricing-configs",
+        )
+    month = {"hours_per_month": _OPENCOST_HOURS} if unit == "monthly" else {}
+    for key, (resource, per) in _OPENCOST.items():
+        if key in written:
+            entry = {str(unit): written[key], "per": per, **month}
+            yield _read_price(EVERY_FLAVOR, resource, entry, f"opencost.{key}")
 
 
 def _read_resource(flavor: str, resource: str, written: object) -> Iterator[Price]:
@@ -79,10 +113,17 @@ def _read_price(flavor: str, resource: str, written: object, place: str) -> Pric
 
 
 def _hourly(fields: Mapping[str, object], place: str) -> tuple[Fraction, str]:
-    if ("hourly" in fields) == ("monthly" in fields):
+    if sum(name in fields for name in ("hourly", "monthly", "node")) != 1:
         raise InvalidValue(
-            "a price is either hourly or monthly", field=place, fix='write hourly: "1.40"'
+            "a price is either hourly, monthly or that of a node",
+            field=place,
+            fix='write hourly: "1.40"',
         )
+    if "node" in fields:
+        inputs = _mapping(fields["node"], f"{place}.node")
+        texts = {name: _text(value, f"{place}.node.{name}") for name, value in inputs.items()}
+        node = read_node_cost(texts, f"{place}.node")
+        return node.hourly_of_device, str(node)
     if "hourly" in fields:
         text = _text(fields["hourly"], f"{place}.hourly")
         return parse_amount(text, field=f"{place}.hourly"), f"{text} per hour"

@@ -17,6 +17,8 @@ from muster_rating.windows import Window
 HOUR_MS = 3_600_000
 ALWAYS_MS = -(2**62)
 """The effective time of a price that holds from the beginning."""
+EVERY_FLAVOR = "*"
+"""Stands for the flavors that have no price of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +71,16 @@ class PriceBook:
     def windows(self, flavor: str, resource: str, window: Window) -> tuple[RatedWindow, ...]:
         """The window cut where the price changes, without gaps, in order.
 
-        A resource that the flavor's prices do not name is included in them and costs nothing.
+        A resource that the flavor's prices do not name is included in them and costs nothing. A
+        flavor without prices has those of `EVERY_FLAVOR`.
         """
-        prices = self._by_pair.get((flavor, resource))
+        priced = flavor if flavor in self._flavors else EVERY_FLAVOR
+        prices = self._by_pair.get((priced, resource))
         if prices is None:
             included = Price(
                 flavor=flavor, resource=resource, hourly=Fraction(0), written="included"
             )
-            return (RatedWindow(window, included if flavor in self._flavors else None),)
+            return (RatedWindow(window, included if priced in self._flavors else None),)
         starts = [price.effective_from_ms for price in prices]
         rated: list[RatedWindow] = []
         at_ms = window.start_ms
@@ -102,6 +106,30 @@ class PriceBook:
     @cached_property
     def _flavors(self) -> frozenset[str]:
         return frozenset(price.flavor for price in self.prices)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceList:
+    """A declared price list, by its name."""
+
+    name: str
+    book: PriceBook
+
+
+def price_books(lists: Iterable[PriceList]) -> dict[str, PriceBook]:
+    """All price lists together, by currency. Raises what `PriceBook` raises.
+
+    Where two lists price the same from the same time on, the one whose name is later counts.
+    """
+    prices: dict[str, dict[tuple[str, str, int], Price]] = {}
+    for declared in sorted(lists, key=lambda declared: declared.name):
+        of_currency = prices.setdefault(declared.book.currency, {})
+        for price in declared.book.prices:
+            of_currency[price.flavor, price.resource, price.effective_from_ms] = price
+    return {
+        currency: PriceBook(currency, tuple(prices[currency].values()))
+        for currency in sorted(prices)
+    }
 
 
 def _grouped(prices: Iterable[Price]) -> dict[tuple[str, str], list[Price]]:

@@ -3,6 +3,7 @@
 from muster_contracts.partitions import partition_of
 from muster_domain.policy import Policy
 from muster_manifests.catalogue import ObjectCatalogue
+from muster_rating.prices import price_books
 from muster_scheduling.snapshot.catalog import Configuration
 from muster_scheduling.snapshot.volcano import derived_queue_name
 
@@ -21,12 +22,14 @@ def configuration_of(catalogue: ObjectCatalogue, partition: str) -> Configuratio
         local_queues=dict(catalogue.local_queues),
         namespaces=dict(catalogue.namespaces),
         topologies=dict(catalogue.topologies),
-        volcano_queues={
         admission_checks=dict(catalogue.admission_checks),
+        volcano_queues={
             name: queue
             for name, queue in catalogue.volcano_queues.items()
             if partition_of(catalogue.root_of(derived_queue_name(name))) == partition
         },
+        budgets=dict(catalogue.budgets),
+        prices=price_books(catalogue.price_lists.values()),
         policy=Policy() if kueue is None else kueue.policy,
         lifecycle=None if kueue is None else kueue.lifecycle,
     )

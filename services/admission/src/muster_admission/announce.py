@@ -1,6 +1,7 @@
 """What admission says: its events, and the public decision about a workload."""
 
 from muster_contracts import codec, subjects
+from muster_contracts.budgets import BudgetFact
 from muster_contracts.events import WorkloadFact
 from muster_contracts.jobs import Decision, Seat, Verdict
 from muster_contracts.stored import Record
@@ -45,6 +46,12 @@ class WorkloadAnnouncer:
         body = codec.encode(public_decision(record, self._partition, explanation, now_ms))
         subject = subjects.decision(workload.namespace, workload.name)
         self._announcer.say(subject, DECISION, body, self._about(record), now_ms)
+
+    def budget(self, fact: BudgetFact, budget: str, partition: str, now_ms: int) -> None:
+        """Say a fact about a budget, or one of its accounts, to a partition."""
+        name = codec.EVENT_NAMES[type(fact)]
+        subject = subjects.budget_event(name, partition, budget)
+        self._announcer.say(subject, name, codec.encode(fact), About(entity=budget), now_ms)
 
     def take(self) -> tuple[OutboxMessage, ...]:
         """The messages of this commit."""

@@ -10,6 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from muster_admission.announce import WorkloadAnnouncer, is_external
+from muster_admission.budget_home import BudgetHomes
+from muster_admission.budgets import BudgetBook
 from muster_admission.claims import resume_claims
 from muster_admission.lifecycle import lifecycle_of
 from muster_admission.settings import AdmissionSettings
@@ -24,9 +26,9 @@ from muster_contracts.stored import (
     records_of,
     tombstones_of,
 )
+from muster_domain.checks import all_ready
 from muster_domain.queues import StopPolicy
 from muster_domain.states import (
-from muster_domain.checks import all_ready
     Admitted,
     Evicting,
     Finished,
@@ -64,6 +66,8 @@ class Book:
         self.ledger = Ledger.from_fields(image.fields)
         self.view = AdmissionView(Configuration())
         self.turns = Turns(self.view)
+        self.budgets = BudgetBook(image.shard, image.fields, self.records)
+        self.homes = BudgetHomes(image.shard, image.fields)
         self.claims: dict[str, Claim] = {}
         """What preemptors claim of what their victims give back, by claimant."""
         self.unseated: dict[str, None] = {}
@@ -87,13 +91,15 @@ class Book:
         resume_turns(self, image.fields)
         resume_claims(self, image.fields)
 
-    def configure(self, configuration: Configuration, now_ms: int) -> None:
+    def configure(self, configuration: Configuration, sequence: int, now_ms: int) -> None:
         """Take the declared objects; whoever waits is looked at again.
 
         Who came through a LocalQueue that is stopped does not stand in line while it is.
         """
         self.view.configure(configuration)
         self.turns.configure(now_ms)
+        self.budgets.configure(configuration.budgets, configuration.prices, sequence)
+        self.homes.configure(configuration.budgets)
         self._take_lifecycle(configuration)
         stopped = frozenset(
             door.key
@@ -128,6 +134,7 @@ class Book:
         self.records[record.workload.id] = after
         self.steps.append((record, after))
         self._move_ledger(record, after, now_ms)
+        self.budgets.follow(record, after, now_ms)
         if not in_view:
             follow(self.view, record.workload, record.state, state, now_ms)
         self._set_aside(after)

@@ -5,6 +5,7 @@ from typing import assert_never
 
 from muster_admission.book import Book
 from muster_admission.budget_turn import close_purse, open_purse
+from muster_admission.budget_turn import close_purse, open_purse
 from muster_admission.checks import checks_for
 from muster_admission.claims import claim, review_claims
 from muster_admission.ending import evict
@@ -54,12 +55,14 @@ def run_cycle(book: Book, turn: Turn, now_ms: int) -> None:
     turn.proposals.clear()
     review_claims(book, now_ms)
     _ask_again(book, turn, now_ms)
+    open_purse(book, now_ms)
     snapshot = book.view.snapshot(now_ms)
     decision = decide(snapshot, Budget(workloads=book.settings.decisions_max), victims_inline=False)
     book.view.apply(decision)
     turn.exhausted = decision.stopped is StopReason.BUDGET_EXHAUSTED
     _make_true(book, turn, decision, now_ms)
     _explain(book, turn, decision, now_ms)
+    close_purse(book, decision.explanations, now_ms)
     book.forget_old(now_ms)
 
 

@@ -2,12 +2,14 @@
 
 from muster_admission import intake
 from muster_admission.book import Book
+from muster_admission.budget_turn import heard
 from muster_admission.claims import CLAIM_MS
 from muster_admission.cycle import ASK_AGAIN_AFTER_MS, Turn, no_victims, run_cycle
 from muster_admission.metrics import AdmissionMetrics
 from muster_admission.settings import AdmissionSettings
 from muster_admission.stops import enforce_stops
 from muster_contracts import codec, events, subjects
+from muster_contracts.budgets import BudgetAllotted, BudgetDrawn
 from muster_contracts.partitions import EVERY_PARTITION
 from muster_contracts.subjects import Service
 from muster_ledger.store import Image
@@ -33,18 +35,21 @@ class AdmissionMachine:
         """The declared object up to which the catalogue must be read before deciding."""
 
     def inputs(self) -> tuple[str, ...]:
-        """What others say about this partition's workloads, or about nobody knows whose."""
+        """What others say about this partition's workloads and budgets, or nobody knows whose."""
         partitions = (self.book.partition, EVERY_PARTITION)
-        return tuple(
-            subjects.workload_events_of(speaker, partition)
-            for speaker in _SPEAKERS
-            for partition in partitions
+        return (
+            *(
+                subjects.workload_events_of(speaker, partition)
+                for speaker in _SPEAKERS
+                for partition in partitions
+            ),
+            subjects.budget_events_of(self.book.partition),
         )
 
     def configure(self, configuration: Configuration, sequence: int, now_ms: int) -> None:
         """Take the declared objects of this partition's trees, and what they stop."""
         self.configured_at = sequence
-        self.book.configure(configuration, now_ms)
+        self.book.configure(configuration, sequence, now_ms)
         enforce_stops(self.book, now_ms)
 
     def ingest(self, received: Received, now_ms: int) -> None:
@@ -65,6 +70,11 @@ class AdmissionMachine:
                 no_victims(book, self.turn, fact)
             case events.CapacityChanged():
                 intake.capacity_changed(book, now_ms)
+            case BudgetDrawn():
+                self.objects_needed = max(self.objects_needed, fact.objects_sequence)
+                heard(book, fact)
+            case BudgetAllotted():
+                heard(book, fact)
             case _ if isinstance(fact, events.GangFact):
                 intake.gang_became(book, fact, now_ms)
             case _:
@@ -94,7 +104,11 @@ class AdmissionMachine:
             return 0
         ends = [made.since_ms + CLAIM_MS for made in self.book.claims.values()]
         ends += [asked_ms + ASK_AGAIN_AFTER_MS for _, asked_ms in self.turn.asked.values()]
-        due = (self.book.next_deadline_ms(), self.book.turns.next_ms())
+        due = (
+            self.book.next_deadline_ms(),
+            self.book.turns.next_ms(),
+            self.book.budgets.wake_at_ms(),
+        )
         return min([*ends, *(at_ms for at_ms in due if at_ms is not None)], default=None)
 
     def _submitted(self, fact: events.WorkloadSubmitted, traceparent: str, now_ms: int) -> None:

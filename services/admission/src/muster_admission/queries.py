@@ -19,6 +19,7 @@ from muster_admission.rows import (
     workload_row,
 )
 from muster_contracts import codec
+from muster_contracts.budgets import BudgetPage
 from muster_contracts.queries import (
     PAGE_MAX,
     Plan,
@@ -52,6 +53,10 @@ from muster_scheduling.admission import (
 from muster_scheduling.snapshot.workloads import prepare
 
 AHEAD_MAX = 20
+_ASKED = Pending(
+    explanation=Explanation(reason=PendingReason.PENDING_EVALUATION, message=""), queued_at_ms=0
+)
+"""What somebody is in who only asks what would become of him."""
 
 
 def workloads(machine: AdmissionMachine, question: dict[str, Any]) -> bytes:
@@ -139,7 +144,13 @@ def verify(machine: AdmissionMachine, _question: dict[str, Any]) -> bytes:
     return codec.encode(ledger_report(machine.book))
 
 
+def budgets(machine: AdmissionMachine, _question: dict[str, Any]) -> bytes:
+    """The budgets that are at home in the partition, in their present periods."""
+    return codec.encode(BudgetPage(rows=tuple(machine.book.homes.rows(now_ms()))))
+
+
 ANSWERS: Mapping[str, Reply[AdmissionMachine]] = {
+    Query.BUDGETS: budgets,
     Query.WORKLOADS: workloads,
     Query.WORKLOAD: workload,
     Query.QUOTA: quota,
@@ -155,17 +166,21 @@ def _plan(book: Book, asked: Workload) -> Plan:
     never = max_possible(view, waiting)
     if never is not None:
         return Plan(verdict=PlanVerdict.NEVER, explanation=never)
-    if not view.add_pending(waiting, at_ms):
+    queue = view.add_pending(waiting, at_ms)
+    if not queue:
         view.remove_pending(asked.id)
         message = "its queue does not exist here"
         why = Explanation(reason=PendingReason.MISCONFIGURED, message=message)
         return Plan(verdict=PlanVerdict.NEVER, explanation=why)
+    book.budgets.guest = Record(workload=asked, cluster_queue=queue, state=_ASKED)
+    view.purse = book.budgets.purse(at_ms)
     try:
         decision = decide(view.snapshot(at_ms), Budget())
         place = standing(view, asked.id, limit=0)
         why = decision.explanations.get(asked.id) or explain(view.snapshot(at_ms), asked.id)
     finally:
         view.remove_pending(asked.id)
+        book.budgets.guest = None
     why = why or Explanation(reason=PendingReason.PENDING_EVALUATION, message="")
     groups = [group for group in decision.groups if group.workload_id == asked.id]
     for group in groups:

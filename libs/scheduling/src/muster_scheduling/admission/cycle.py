@@ -10,6 +10,7 @@ from enum import Enum, auto
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
+from muster_domain.budgets import BudgetVerdict
 from muster_domain.conditions import PendingReason
 from muster_domain.policy import FairSharing, Policy
 from muster_domain.queues import QueueingStrategy, ReclaimWithinCohort
@@ -24,6 +25,7 @@ from muster_scheduling.preemption.context import Search, Victim
 from muster_scheduling.preemption.victims import Oracle, victims_for
 from muster_scheduling.quota import FlavorResource, QuotaNode, Vector
 from muster_scheduling.snapshot.catalog import QueueEntry, suspension
+from muster_scheduling.snapshot.purse import reason_of
 from muster_scheduling.snapshot.view import AdmissionView
 from muster_scheduling.snapshot.workloads import PendingWorkload
 
@@ -46,12 +48,13 @@ class Verdict(Enum):
     STOPPED = auto()
     INADMISSIBLE = auto()
     UNSEATED = auto()
+    OVER_BUDGET = auto()
 
 
 _STAYS_IN_LINE = frozenset(
     {Verdict.PREEMPTING, Verdict.DEFERRED, Verdict.OVERLAPPING, Verdict.NO_LONGER_FITS}
 )
-_SET_ASIDE = frozenset({Verdict.WRONG_NAMESPACE, Verdict.STOPPED})
+_SET_ASIDE = frozenset({Verdict.WRONG_NAMESPACE, Verdict.STOPPED, Verdict.OVER_BUDGET})
 _CHARGED = frozenset({Verdict.RESERVED, Verdict.PREEMPTING, Verdict.DEFERRED})
 _SHAPE_HAS_NO_CHANCE = frozenset({Verdict.NO_FIT, Verdict.NO_CANDIDATES})
 
@@ -71,6 +74,7 @@ class Entry:
     keeps_bookmark: bool = True
     recomputed: bool = False
     reserved: dict[FlavorResource, int] = field(default_factory=dict[FlavorResource, int])
+    refusals: tuple[BudgetVerdict, ...] = ()
 
     @property
     def stays_in_line(self) -> bool:
@@ -332,6 +336,12 @@ class Cycle:
             self._claim(entry, mode)
 
     def _claim(self, entry: Entry, mode: Mode) -> None:
+        purse = self._view.purse
+        if purse is not None:
+            entry.refusals = purse.refusals(entry.workload.id, entry.assignment.usage)
+        if entry.refusals:
+            self._refuse(entry, Verdict.OVER_BUDGET, reason_of(entry.refusals))
+            return
         overlap = [victim.id for victim in entry.victims if victim.id in self._taken]
         if overlap:
             entry.blocked_by = self._claimant_of[overlap[0]]
@@ -363,6 +373,8 @@ class Cycle:
         self._tree.add(entry.queue.node, entry.assignment.usage)
         if self._view.board is not None:
             self._view.board.charge(entry.assignment.seats)
+        if self._view.purse is not None:
+            self._view.purse.take(self._view.journal, entry.workload.id, entry.assignment.usage)
 
     def _hold_back(self, entry: Entry, usage: Vector) -> None:
         """Count what nobody holds yet, for the rest of the cycle."""

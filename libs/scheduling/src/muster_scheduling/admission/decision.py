@@ -203,6 +203,8 @@ def perform(view: AdmissionView, effect: Effect, now_ms: int) -> None:
                     view.penalise(pending, now_ms)
                 view.take(pending)
                 view.hold(holder(pending, effect, now_ms))
+                if view.purse is not None:
+                    view.purse.take(view.journal, effect.workload_id, effect.usage)
         case EvictWorkload():
             view.evict(effect.workload_id)
         case RequestPreemption() | FinishReplaced():

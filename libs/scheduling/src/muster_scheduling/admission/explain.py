@@ -8,6 +8,7 @@ from muster_scheduling.admission.assignment import Attempt, PodSetAssignment, Re
 from muster_scheduling.admission.cycle import Entry, Verdict
 from muster_scheduling.admission.modes import Suit
 from muster_scheduling.quota.tree import is_unlimited
+from muster_scheduling.snapshot.purse import refusal_text
 
 _RESERVED = Explanation(reason="QuotaReserved", message="Quota is reserved")
 
@@ -65,6 +66,7 @@ def explain_entry(entry: Entry) -> Explanation:
         remedy=_remedy(entry),
         blocked_by=(entry.blocked_by,) if entry.blocked_by else (),
         counts={"victims": len(entry.victims)} if entry.victims else {},
+        budgets=entry.refusals,
     )
 
 
@@ -81,6 +83,8 @@ def attempt_texts(attempts: Iterable[Attempt]) -> list[str]:
 
 
 def _message(entry: Entry) -> str:
+    if entry.refusals:
+        return "; ".join(refusal_text(verdict) for verdict in entry.refusals)
     said = _SAID.get(entry.verdict)
     if said is not None:
         return said

@@ -7,6 +7,7 @@ which ClusterQueue. Knows nothing of usage or of workloads.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from muster_domain.budgets import Budget
 from muster_domain.conditions import PendingReason
 from muster_domain.policy import Lifecycle, Policy
 from muster_domain.queue_tree import tree_root
@@ -22,6 +23,7 @@ from muster_domain.queues import (
     VolcanoQueue,
 )
 from muster_domain.selectors import Labels
+from muster_rating.prices import PriceBook
 from muster_scheduling.quota import Members, QuotaNode, QuotaTree, build_tree
 from muster_scheduling.snapshot.activity import InactiveReason, Surroundings, obstructions
 from muster_scheduling.snapshot.volcano import (
@@ -40,6 +42,7 @@ class Configuration:
 
     `topologies` and `admission_checks` of `None` mean that nobody keeps a list of them, so that a
     reference to one is taken as good. `lifecycle` of `None` leaves times to the service's settings.
+    `prices` are by currency.
     """
 
     cluster_queues: Mapping[str, ClusterQueue] = field(default_factory=dict[str, ClusterQueue])
@@ -53,6 +56,8 @@ class Configuration:
     volcano_queues: Mapping[str, VolcanoQueue] = field(default_factory=dict[str, VolcanoQueue])
     policy: Policy = Policy()
     lifecycle: Lifecycle | None = None
+    budgets: Mapping[str, Budget] = field(default_factory=dict[str, Budget])
+    prices: Mapping[str, PriceBook] = field(default_factory=dict[str, PriceBook])
 
 
 @dataclass(frozen=True, slots=True)

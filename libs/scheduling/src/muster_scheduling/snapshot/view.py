@@ -28,6 +28,7 @@ from muster_scheduling.snapshot.workloads import (
 
 if TYPE_CHECKING:
     from muster_scheduling.admission.decision import Decision
+    from muster_scheduling.snapshot.purse import Purse
 
 _ELIGIBILITY_MAX = 200_000
 
@@ -53,6 +54,8 @@ class AdmissionView:
         self.eligibility: dict[tuple[str, str, str], str] = {}
         self.board: TopologyBoard | None = None
         self.second_pass: dict[str, PendingWorkload] = {}
+        self.purse: Purse | None = None
+        """What budgets have left; whoever decides puts in what holds at the moment."""
         self.version = 0
         self._flush: dict[str, None] = {}
         self._due: list[tuple[int, str]] = []

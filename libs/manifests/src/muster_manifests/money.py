@@ -1,0 +1,132 @@
+"""Muster's own objects about money: Budget and PriceList."""
+
+import re
+
+from muster_domain.budgets import (
+    Budget,
+    BudgetScope,
+    BudgetSubject,
+    BudgetWindow,
+    Exhaustion,
+    Unanswered,
+)
+from muster_domain.errors import InvalidValue
+from muster_domain.money import MICROS, parse_amount, parse_currency
+from muster_manifests.manifest import Manifest
+from muster_manifests.reader import ObjectReader
+from muster_rating.periods import check_period
+from muster_rating.price_lists import read_price_list
+from muster_rating.prices import PriceBook, PriceList
+
+_ALERTS_MAX = 100
+_PERCENT_MAX = 1000
+_QUANTUM = re.compile(r"([1-9]\d{0,3})([mh])")
+_UNITS_MS = {"m": 60_000, "h": 3_600_000}
+_DEFAULT_QUANTUM = "1h"
+_WHOLE_MICROS_FIX = "write at most six digits after the point"
+
+
+def read_budget(manifest: Manifest) -> Budget:
+    """Read a Budget."""
+    spec = manifest.body.object("spec")
+    zone = spec.text("timeZone", "UTC")
+    return Budget(
+        name=manifest.metadata.name,
+        scope=_scope(spec),
+        currency=_currency(spec),
+        windows=_windows(spec, zone),
+        zone=zone,
+        unanswered=spec.choice("whenUnanswered", Unanswered, Unanswered.BLOCK),
+        exhaustion=spec.choice("whenExhausted", Exhaustion, Exhaustion.CONTINUE),
+        quantum_ms=_quantum_ms(spec),
+    )
+
+
+def read_prices(manifest: Manifest) -> PriceList:
+    """Read a PriceList, whose `spec` is what a price list is as a file."""
+    spec = manifest.body.object("spec")
+    spec.accept_all()
+    try:
+        book = read_price_list(dict(spec.values), default_currency="")
+    except InvalidValue as error:
+        spec.problem(error.field or "currency", error.problem, error.fix)
+        book = PriceBook("")
+    return PriceList(name=manifest.metadata.name, book=book)
+
+
+def _scope(spec: ObjectReader) -> BudgetScope:
+    written = [subject for subject in BudgetSubject if subject in spec]
+    if len(written) != 1:
+        spec.problem(
+            "",
+            "a budget is for one thing",
+            f"write one of {', '.join(BudgetSubject)}",
+        )
+        return BudgetScope(subject=BudgetSubject.TEAM, value="")
+    subject = written[0]
+    if subject is not BudgetSubject.LABEL:
+        return BudgetScope(subject=subject, value=spec.required_text(subject))
+    label = spec.object(subject)
+    return BudgetScope(
+        subject=subject, key=label.required_text("key"), value=label.required_text("value")
+    )
+
+
+def _currency(spec: ObjectReader) -> str:
+    try:
+        return parse_currency(spec.required_text("currency"), field="currency")
+    except InvalidValue as error:
+        spec.problem("currency", error.problem, error.fix)
+        return ""
+
+
+def _windows(spec: ObjectReader, zone: str) -> tuple[BudgetWindow, ...]:
+    windows: list[BudgetWindow] = []
+    for item in spec.objects("windows"):
+        period = item.required_text("period")
+        try:
+            check_period(period, zone)
+        except InvalidValue as error:
+            where = spec if error.field == "timeZone" else item
+            where.problem(error.field, error.problem, error.fix)
+            continue
+        if any(window.period == period for window in windows):
+            item.problem("period", f"there is another window of {period}", "keep one")
+        windows.append(
+            BudgetWindow(
+                period=period, limit_micros=_limit_micros(item), alert_percents=_alerts(item)
+            )
+        )
+    if not windows:
+        spec.problem("windows", "a budget without a window", "write - {period: month, limit: ...}")
+    return tuple(windows)
+
+
+def _limit_micros(item: ObjectReader) -> int | None:
+    if "limit" not in item:
+        item.accept("limit")
+        return None
+    try:
+        micros = parse_amount(item.text("limit"), field="limit") * MICROS
+    except InvalidValue as error:
+        item.problem("limit", error.problem, error.fix)
+        return None
+    if micros.denominator != 1:
+        item.problem("limit", "finer than a millionth", _WHOLE_MICROS_FIX)
+    return micros.numerator
+
+
+def _alerts(item: ObjectReader) -> tuple[int, ...]:
+    percents = item.integers("alertPercents", low=1)
+    if len(percents) > _ALERTS_MAX or any(percent > _PERCENT_MAX for percent in percents):
+        item.problem("alertPercents", "too many or too large", "write [50, 80, 100]")
+    return tuple(sorted(set(percents)))
+
+
+def _quantum_ms(spec: ObjectReader) -> int:
+    written = spec.text("quantum", _DEFAULT_QUANTUM)
+    found = _QUANTUM.fullmatch(written)
+    if found is None:
+        spec.problem("quantum", f"{written!r} is no time", "write 30m or 1h")
+        return _UNITS_MS["h"]
+    return int(found[1]) * _UNITS_MS[found[2]]
