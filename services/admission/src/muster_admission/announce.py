@@ -98,6 +98,7 @@ def public_decision(
         explanation=explanation,
         preemptor=state.preemptor if isinstance(state, Evicting) else "",
         lease_until_ms=None if admitted is None else admitted.lease_until_ms,
+        checks=state.checks if isinstance(state, Reserved | Admitted) else (),
     )
 
 
@@ -105,7 +106,6 @@ def flavors_of(state: Reserved | Admitted) -> dict[str, str]:
     """Flavor by resource over all pod sets."""
     flavors: dict[str, str] = {}
     for pod_set in state.admission.pod_sets:
-        checks=state.checks if isinstance(state, Reserved | Admitted) else (),
         flavors.update(pod_set.flavors)
     return flavors
 
@@ -125,6 +125,8 @@ def _words(  # noqa: PLR0911 - one line a state
         case Pending(attempt=attempt, explanation=stored):
             why = explanation or stored
             return (Verdict.REQUEUED if attempt else Verdict.QUEUED), why.reason, why.message
+        case Reserved(checks=checks) if not all_ready(checks):
+            return Verdict.QUEUED, UnadmittedReason.UNSATISFIED_ADMISSION_CHECKS, unready(checks)
         case Reserved():
             return Verdict.QUEUED, "QuotaReserved", "quota is held; placement looks for seats"
         case Admitted(placement=placement):
@@ -132,8 +134,6 @@ def _words(  # noqa: PLR0911 - one line a state
         case Evicting(reason=EvictionReason.PREEMPTED, message=message):
             return Verdict.PREEMPTED, EvictionReason.PREEMPTED, message
         case Evicting(reason=reason, message=message):
-        case Reserved(checks=checks) if not all_ready(checks):
-            return Verdict.QUEUED, UnadmittedReason.UNSATISFIED_ADMISSION_CHECKS, unready(checks)
             return Verdict.EVICTED, reason, message
         case Finished(outcome=Outcome.REFUSED, message=message, explanation=why):
             return Verdict.REFUSED, why.reason if why else Outcome.REFUSED, message
@@ -146,12 +146,12 @@ def _nodes(names: tuple[str, ...]) -> str:
     return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"  # noqa: PLR2004 - a line
 
 
-def is_external(workload: Workload) -> bool:
-    """Whether the submitter runs the job itself."""
-    return workload.execution.kind == "external"
 def unready(checks: tuple[CheckStatus, ...]) -> str:
     """Which checks have not agreed."""
     waits = ", ".join(check.name for check in checks if check.state is not CheckState.READY)
     return f"quota is held; waits for the admission checks {waits}"
 
 
+def is_external(workload: Workload) -> bool:
+    """Whether the submitter runs the job itself."""
+    return workload.execution.kind == "external"
