@@ -1,35 +1,16 @@
 """PodGroup: the gang that a Job or pods join by name."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from muster_domain.workload import NetworkTopology
+from muster_domain.volcano import PodGroup, PodGroupPhase, SubGroupPolicy
 from muster_manifests.gang import GangFinding, GangResult, with_min_member
 from muster_manifests.manifest import Manifest
+from muster_manifests.reader import ObjectReader
 from muster_manifests.submission import JobSubmission
+from muster_manifests.terms import read_label_selector
 from muster_manifests.volcano.topology import read_network_topology
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodGroup:
-    """A gang. `min_member` pods start together or none does.
-
-    `min_task_member` counts by role; `min_resources` are milli-units of the whole gang.
-    """
-
-    namespace: str
-    name: str
-    min_member: int = 1
-    min_task_member: Mapping[str, int] = field(default_factory=dict[str, int])
-    min_resources: Mapping[str, int] = field(default_factory=dict[str, int])
-    queue: str = ""
-    priority_class: str = ""
-    network_topology: NetworkTopology | None = None
-
-    @property
-    def key(self) -> str:
-        """`namespace/name`."""
-        return f"{self.namespace}/{self.name}"
+__all__ = ["PodGroup", "join_pod_group", "read_pod_group"]
 
 
 def read_pod_group(manifest: Manifest) -> PodGroup:
@@ -38,6 +19,8 @@ def read_pod_group(manifest: Manifest) -> PodGroup:
     spec.accept("scheduleTimeoutSeconds")
     spec.not_acted_on("subGroupPolicy")
     by_task = spec.object("minTaskMember")
+    status = manifest.body.object("status")
+    status.accept_all()
     return PodGroup(
         namespace=manifest.metadata.namespace,
         name=manifest.metadata.name,
@@ -47,6 +30,26 @@ def read_pod_group(manifest: Manifest) -> PodGroup:
         queue=spec.text("queue"),
         priority_class=spec.text("priorityClassName"),
         network_topology=read_network_topology(spec),
+        sub_groups=tuple(_read_sub_group(item) for item in spec.objects("subGroupPolicy")),
+        phase=status.choice("phase", PodGroupPhase, PodGroupPhase.NONE),
+        created_at_ms=manifest.metadata.created_at_ms or 0,
+        labels=manifest.metadata.labels,
+        annotations=manifest.metadata.annotations,
+    )
+
+
+def _read_sub_group(item: ObjectReader) -> SubGroupPolicy:
+    selector = item.object("labelSelector")
+    keys = item.texts("matchLabelKeys")
+    if not selector.present and not keys:
+        item.rule("matchLabelKeys", "missing", "write matchLabelKeys: [volcano.sh/task-spec]")
+    return SubGroupPolicy(
+        name=item.required_text("name"),
+        selector=read_label_selector(selector) if selector.present else None,
+        match_label_keys=keys,
+        size=item.integer("subGroupSize", 1, low=0),
+        min_groups=item.integer("minSubGroups", 0, low=0),
+        network_topology=read_network_topology(item),
     )
 
 

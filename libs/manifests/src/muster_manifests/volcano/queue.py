@@ -1,14 +1,17 @@
 """Volcano's Queue."""
 
 from muster_domain.quantity import Resources, format_quantity
-from muster_domain.queues import VolcanoQueue
+from muster_domain.queues import DequeueStrategy, NodeGroups, QueueState, VolcanoQueue
 from muster_manifests.manifest import Manifest
 from muster_manifests.reader import ObjectReader
 
 _WEIGHT_MAX = 65535
 _ROOT = "root"
 _UNBOUNDED_AT_ZERO = ("cpu", "memory")
-_HIERARCHY_ANNOTATIONS = ("volcano.sh/hierarchy", "volcano.sh/hierarchy-weights")
+_HIERARCHY = "volcano.sh/hierarchy"
+_HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def read_queue(manifest: Manifest) -> VolcanoQueue:
@@ -16,7 +19,7 @@ def read_queue(manifest: Manifest) -> VolcanoQueue:
     spec = manifest.body.object("spec")
     spec.accept("type", "extendClusters")
     spec.not_acted_on("affinity", "dequeueStrategy")
-    for key in _HIERARCHY_ANNOTATIONS:
+    for key in (_HIERARCHY, _HIERARCHY_WEIGHTS):
         if key in manifest.metadata.annotations:
             manifest.body.object("metadata").object("annotations").warn(
                 key, "not acted upon", "write spec.parent and spec.weight"
@@ -26,20 +29,51 @@ def read_queue(manifest: Manifest) -> VolcanoQueue:
         for name, value in spec.quantities("capability").items()
         if value or name not in _UNBOUNDED_AT_ZERO
     }
+    status = manifest.body.object("status")
+    status.accept_all()
     queue = VolcanoQueue(
         name=manifest.metadata.name,
-        weight=spec.integer("weight", 1, low=1, high=_WEIGHT_MAX),
+        weight=_read_weight(spec),
         parent="" if manifest.metadata.name == _ROOT else spec.text("parent"),
         capability=capability,
         deserved=spec.quantities("deserved"),
         guarantee=spec.object("guarantee").quantities("resource"),
         reclaimable=spec.flag("reclaimable", default=True),
         priority=spec.integer("priority"),
+        state=status.choice("state", QueueState, QueueState.OPEN),
+        dequeue_strategy=spec.choice("dequeueStrategy", DequeueStrategy, DequeueStrategy.TRAVERSE),
+        node_groups=_read_node_groups(spec.object("affinity")),
+        hierarchy=manifest.metadata.annotations.get(_HIERARCHY, ""),
+        hierarchy_weights=manifest.metadata.annotations.get(_HIERARCHY_WEIGHTS, ""),
+        created_at_ms=manifest.metadata.created_at_ms or 0,
     )
     _check_order(spec, ("guarantee", queue.guarantee), ("deserved", queue.deserved))
     _check_order(spec, ("guarantee", queue.guarantee), ("capability", queue.capability))
     _check_order(spec, ("deserved", queue.deserved), ("capability", queue.capability))
     return queue
+
+
+def _read_weight(spec: ObjectReader) -> int:
+    weight = spec.integer("weight", 1, low=0, high=_WEIGHT_MAX)
+    if not weight:
+        spec.rule("weight", "0 is out of range", f"write a number from 1 to {_WEIGHT_MAX}")
+    return weight
+
+
+def _read_node_groups(affinity: ObjectReader) -> NodeGroups | None:
+    if not affinity.present:
+        return None
+    affinity.accept_all()
+    wanted, unwanted = (
+        affinity.object("nodeGroupAffinity"),
+        affinity.object("nodeGroupAntiAffinity"),
+    )
+    return NodeGroups(
+        required=wanted.texts(_REQUIRED),
+        preferred=wanted.texts(_PREFERRED),
+        anti_required=unwanted.texts(_REQUIRED),
+        anti_preferred=unwanted.texts(_PREFERRED),
+    )
 
 
 def _check_order(

@@ -31,7 +31,7 @@ def read_network_topology(owner: ObjectReader) -> NetworkTopology | None:
     elif isinstance(allowed, str):
         tier = count_of(allowed)
     else:
-        tier = reader.optional_integer("highestTierAllowed", low=1)
+        tier = reader.optional_integer("highestTierAllowed", low=0)
     if tier is not None and name:
         reader.problem("highestTierName", "excludes highestTierAllowed", "keep one of them")
     return NetworkTopology(

@@ -1,0 +1,1 @@
+"""One file for each action: a pass over a session. `registry` names them all."""

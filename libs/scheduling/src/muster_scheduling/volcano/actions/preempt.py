@@ -1,0 +1,100 @@
+"""preempt: a starving job takes from less important jobs of its own queue, then from itself.
+
+Rules X1 to X8. Argument `enableTopologyAwarePreemption` looks for the node where eviction costs
+least: who may go is taken away and returned as far as the task still fits, best first.
+Jobs bound to HyperNodes are left to gangpreempt.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from muster_scheduling.volcano.arguments import Arguments
+from muster_scheduling.volcano.cheapest import cheapest_room
+from muster_scheduling.volcano.job import VICTIM_STATUSES, Job, Task
+from muster_scheduling.volcano.line import Line, jobs_by_queue
+from muster_scheduling.volcano.plan import EvictionReason
+from muster_scheduling.volcano.room import Claim, curable_nodes, evict_until_it_fits
+from muster_scheduling.volcano.session import Session
+from muster_scheduling.volcano.statement import Statement
+
+
+def preempt(session: Session) -> None:
+    """Make room, job by job; all of a job's evictions stand only if its gang becomes complete."""
+    arguments = Arguments(session.configuration.action_arguments.get("preempt", {}))
+    rounds = _Rounds(session, cheapest=arguments.flag("enableTopologyAwarePreemption"))
+    starving = [
+        job
+        for job in session.jobs.values()
+        if session.schedulable(job) and not job.hard_topology and session.job_starving(job)
+    ]
+    lines = jobs_by_queue(session, starving)
+    queues = session.in_order((session.queues[name] for name in lines), session.compare_queues)
+    for queue in queues:
+        while lines[queue.name]:
+            rounds.take_from_others(lines[queue.name].pop())
+    for job in session.in_order(starving, session.compare_jobs):
+        if job.queue in session.queues:
+            rounds.take_from_itself(job)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rounds:
+    session: Session
+    cheapest: bool
+
+    def take_from_others(self, job: Job) -> None:
+        """Other jobs of the queue give way, task by task, until the job starves no more."""
+        session = self.session
+        statement = Statement(session)
+        tasks = self._pending(job)
+        while tasks and session.job_starving(job):
+            task = tasks.pop()
+            room = self._room(
+                task, lambda other: other.gang.queue == job.queue and other.job is not job
+            )
+            if room is not None:
+                statement.merge(room)
+        if statement.operations and session.job_pipelined(job):
+            statement.commit()
+        else:
+            statement.discard()
+
+    def take_from_itself(self, job: Job) -> None:
+        """Less important tasks of the job give way, one task at a time."""
+        tasks = self._pending(job)
+        while tasks:
+            room = self._room(tasks.pop(), lambda other: other.job is job)
+            if room is None:
+                return
+            room.commit()
+
+    def _pending(self, job: Job) -> Line[Task]:
+        return Line(self.session.compare_tasks, job.waiting)
+
+    def _room(self, task: Task, among: Callable[[Task], bool]) -> Statement | None:
+        if not task.pod.may_preempt:
+            return None
+        session = self.session
+
+        def candidate(other: Task) -> bool:
+            return (
+                other.status in VICTIM_STATUSES
+                and other.job is not None
+                and other.preemptable
+                and (other.best_effort or not task.best_effort)
+                and among(other)
+            )
+
+        claim = Claim(task, EvictionReason.PREEMPT, candidate, session.preemptable)
+        nodes = curable_nodes(session, task)
+        if self.cheapest:
+            return cheapest_room(session, nodes, claim)
+        scores = session.node_scores(task, nodes)
+        rows = np.flatnonzero(nodes)
+        for row in rows[np.argsort(-scores[rows], kind="stable")].tolist():
+            statement = evict_until_it_fits(session, row, claim)
+            if statement is not None:
+                return statement
+        return None

@@ -1,0 +1,178 @@
+"""What the nodes have, hold and will get back, as vectors over the nodes in name order.
+
+Quantities are int64 milli-units; what no node can have saturates at `LIMIT`. A node that does not
+say how many pods it takes has no bound on them.
+"""
+
+from collections.abc import Iterable, Mapping
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from muster_domain.nodes import Node, NodeCondition
+from muster_domain.quantity import Resources
+from muster_scheduling.placement.columns import LIMIT, Columns, Mask, Vector
+from muster_scheduling.placement.record import NodeRecord
+from muster_scheduling.volcano.amounts import PODS
+from muster_scheduling.volcano.job import Task
+from muster_scheduling.volcano.plan import TaskStatus
+
+Matrix = npt.NDArray[np.int64]
+"""One row per resource, one column per node."""
+
+Ask = tuple[Vector, Vector]
+"""Which resources a task needs, as rows of a matrix, and how much of each."""
+
+_UNBOUNDED = LIMIT // 2
+_HALF = 32
+_LOW = (1 << _HALF) - 1
+
+
+class NodeLedger:
+    """Nodes, and the tasks on them.
+
+    `used` counts everything that is there, `releasing` the part of it that was told to stop,
+    `pipelined` what is promised to tasks that wait. `future` is what will be idle once releasing
+    tasks are gone and pipelined ones have come.
+    """
+
+    def __init__(
+        self,
+        nodes: Iterable[Node],
+        conditions: Mapping[str, NodeCondition],
+        resources: Iterable[str],
+    ) -> None:
+        ordered = sorted(nodes, key=lambda node: node.name)
+        records = [_record(node, conditions) for node in ordered]
+        self._nodes = ordered
+        self.columns = Columns(records)
+        self.names = [node.name for node in ordered]
+        self.row = self.columns.row
+        known = {name for node in ordered for name in node.allocatable}
+        self.resources = tuple(sorted({PODS, *known, *resources}))
+        self.dimension = {name: number for number, name in enumerate(self.resources)}
+        shape = (len(self.resources), len(ordered))
+        self.allocatable: Matrix = np.zeros(shape, np.int64)
+        for row, node in enumerate(ordered):
+            for name, quantity in node.allocatable.items():
+                self.allocatable[self.dimension[name], row] = min(quantity, _UNBOUNDED)
+            if PODS not in node.allocatable:
+                self.allocatable[self.dimension[PODS], row] = _UNBOUNDED
+        self.used: Matrix = np.zeros(shape, np.int64)
+        self.idle: Matrix = self.allocatable.copy()
+        self.releasing: Matrix = np.zeros(shape, np.int64)
+        self.pipelined: Matrix = np.zeros(shape, np.int64)
+        self.future: Matrix = self.allocatable.copy()
+        self.hashes: Vector = np.array([crc32(name.encode()) for name in self.names], np.int64)
+        self.tasks: list[dict[str, Task]] = [{} for _ in ordered]
+        self.changes = 0
+        self._asks: dict[tuple[tuple[str, int], ...], Ask] = {}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def ready(self) -> Mask:
+        """Nodes that count as capacity."""
+        return self.columns.condition == 0
+
+    def node(self, name: str) -> Node:
+        """A node by name. Raises `KeyError` for an unknown one."""
+        return self._nodes[self.row[name]]
+
+    def total(self) -> dict[str, int]:
+        """What the nodes that take pods have together."""
+        ready = self.ready
+        found = {name: self.sum_of(self.allocatable, name, ready) for name in self.resources}
+        return {name: quantity for name, quantity in found.items() if quantity}
+
+    def used_by_ready(self) -> dict[str, int]:
+        """What is in use on the nodes that take pods."""
+        ready = self.ready
+        return {name: self.sum_of(self.used, name, ready) for name in self.resources}
+
+    def sum_of(self, sheet: Matrix, resource: str, where: Mask) -> int:
+        """The sum of one resource over some nodes, exact however large it gets."""
+        number = self.dimension.get(resource)
+        if number is None:
+            return 0
+        row = sheet[number, where]
+        return (int((row >> _HALF).sum()) << _HALF) + int((row & _LOW).sum())
+
+    def ask(self, requests: Resources) -> Ask:
+        """A request in the form that the vectors understand."""
+        key = tuple(sorted(requests.items()))
+        known = self._asks.get(key)
+        if known is None:
+            asked = [(self.dimension[name], quantity) for name, quantity in key if quantity]
+            known = (
+                np.array([number for number, _ in asked], np.int64),
+                np.array([min(quantity, LIMIT) for _, quantity in asked], np.int64),
+            )
+            self._asks[key] = known
+        return known
+
+    def fits_idle(self, requests: Resources) -> Mask:
+        """Nodes that have this much now."""
+        return _fits(self.idle, self.ask(requests))
+
+    def fits_future(self, requests: Resources) -> Mask:
+        """Nodes that have this much, or will once releasing tasks are gone."""
+        return _fits(self.future, self.ask(requests))
+
+    def has_idle(self, row: int, requests: Resources) -> bool:
+        """Whether one node has this much now."""
+        asked, amounts = self.ask(requests)
+        return bool((self.idle[asked, row] >= amounts).all())
+
+    def has_future(self, row: int, requests: Resources) -> bool:
+        """Whether one node has or will have this much."""
+        asked, amounts = self.ask(requests)
+        return bool((self.future[asked, row] >= amounts).all())
+
+    def short(self, row: int, requests: Resources) -> tuple[str, int] | None:
+        """The first resource, by name, of which a node lacks some in future, and how much."""
+        for name in sorted(requests):
+            lacking = requests[name] - int(self.future[self.dimension[name], row])
+            if requests[name] and lacking > 0:
+                return name, lacking
+        return None
+
+    def add(self, task: Task) -> None:
+        """Count a task on its node, by its status."""
+        self._count(task, 1)
+        self.tasks[self.row[task.node]][task.key] = task
+
+    def remove(self, task: Task) -> None:
+        """Take a task off its node; its status is still the one it was counted with."""
+        self._count(task, -1)
+        del self.tasks[self.row[task.node]][task.key]
+
+    def _count(self, task: Task, sign: int) -> None:
+        row = self.row[task.node]
+        asked, amounts = self.ask(task.requests)
+        signed = amounts if sign > 0 else -amounts
+        self.changes += 1
+        if task.status is TaskStatus.PIPELINED:
+            self.pipelined[asked, row] += signed
+            self.future[asked, row] -= signed
+            return
+        self.used[asked, row] += signed
+        self.idle[asked, row] -= signed
+        if task.status is TaskStatus.RELEASING:
+            self.releasing[asked, row] += signed
+        else:
+            self.future[asked, row] -= signed
+
+
+def _fits(free: Matrix, ask: Ask) -> Mask:
+    asked, amounts = ask
+    return np.all(free[asked] >= amounts[:, None], axis=0)
+
+
+def _record(node: Node, conditions: Mapping[str, NodeCondition]) -> NodeRecord:
+    record = NodeRecord(node.name)
+    record.report(node)
+    record.condition = conditions.get(node.name, NodeCondition.READY)
+    return record

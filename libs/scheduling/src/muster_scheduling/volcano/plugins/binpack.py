@@ -1,0 +1,50 @@
+"""binpack: fuller nodes first.
+
+Score: the mean of what would be used of each resource the task asks for, by weight, times 100 times
+`binpack.weight`; 0 where any would be exceeded. Arguments: `binpack.weight`, `binpack.cpu`,
+`binpack.memory` (1 each), `binpack.resources` (a list of names), `binpack.resources.NAME` (1).
+"""
+
+import numpy as np
+
+from muster_domain.volcano_scheduler import PluginOption
+from muster_scheduling.placement.columns import Mask, Vector
+from muster_scheduling.volcano.arguments import Arguments
+from muster_scheduling.volcano.job import Task
+from muster_scheduling.volcano.parts import parts_of
+from muster_scheduling.volcano.session import Session
+
+_HUNDRED = 100
+
+
+def binpack_weights(arguments: Arguments, prefix: str) -> dict[str, int]:
+    """The weight of each resource that counts, in thousandths."""
+    names = arguments.names(f"{prefix}.resources")
+    weights = {name: arguments.milli(f"{prefix}.resources.{name}", 1000) for name in names}
+    for name in ("cpu", "memory"):
+        weights[name] = arguments.milli(f"{prefix}.{name}", 1000)
+    return {name: weight for name, weight in sorted(weights.items()) if weight > 0}
+
+
+def open_binpack(session: Session, option: PluginOption) -> None:
+    """Register the score."""
+    arguments = Arguments(option.arguments)
+    weight_milli = arguments.milli("binpack.weight", 1000)
+    weights = binpack_weights(arguments, "binpack")
+    nodes = session.nodes
+
+    def score(task: Task, _: Mask) -> Vector:
+        asked = {name: weight for name, weight in weights.items() if task.requests.get(name, 0) > 0}
+        if not asked:
+            return np.zeros(len(nodes), np.int64)
+        total = np.zeros(len(nodes), np.int64)
+        fits = np.ones(len(nodes), np.bool_)
+        for name, weight in asked.items():
+            number = nodes.dimension[name]
+            after = nodes.used[number] + task.requests[name]
+            fits &= after <= nodes.allocatable[number]
+            total += weight * parts_of(after, nodes.allocatable[number])
+        mean = total // sum(asked.values())
+        return np.where(fits, mean * _HUNDRED * weight_milli // 1000, 0)
+
+    session.points.node_score.add(option, score)

@@ -1,0 +1,180 @@
+"""network-topology-aware: gangs sit close together in the tree of HyperNodes (T1-T9).
+
+Which HyperNodes a job may try, fuller ones first; nodes near the gang's others first. Pods without
+a topology go where it is full, to keep empty domains whole. Arguments: `weight` 1,
+`hypernode.binpack.cpu` 1, `hypernode.binpack.memory` 1, `hypernode.binpack.resources`,
+`hypernode.binpack.normal-pod.enable` true, `hypernode.binpack.normal-pod.fading` 0.8.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from muster_domain.quantity import Resources
+from muster_domain.volcano_scheduler import PluginOption
+from muster_scheduling.placement.columns import Mask, Vector
+from muster_scheduling.volcano.amounts import SCALE, total_of
+from muster_scheduling.volcano.arguments import Arguments
+from muster_scheduling.volcano.job import HELD, Job, SubJob, Task
+from muster_scheduling.volcano.plugins.binpack import binpack_weights
+from muster_scheduling.volcano.session import Session
+from muster_scheduling.volcano.tree import ROOT
+
+_FULL = 100 * SCALE
+
+
+def open_network_topology(session: Session, option: PluginOption) -> None:
+    """Register gradients and scores."""
+    plugin = _NetworkTopology(session, Arguments(option.arguments))
+    session.points.gradient.add(option, plugin.gradient)
+    session.points.hyper_node_score.add(option, plugin.hyper_node_scores)
+    session.points.node_score.add(option, plugin.node_scores)
+
+
+class _NetworkTopology:
+    def __init__(self, session: Session, arguments: Arguments) -> None:
+        self._session = session
+        self._weight_milli = arguments.milli("weight", 1000)
+        self._weights = binpack_weights(arguments, "hypernode.binpack")
+        self._normal = arguments.flag("hypernode.binpack.normal-pod.enable", default=True)
+        self._fading_milli = arguments.milli("hypernode.binpack.normal-pod.fading", 800)
+
+    def gradient(
+        self,
+        job: Job,
+        sub_job: SubJob | None,
+        inside: str,
+        make_room: bool,  # noqa: FBT001
+    ) -> list[list[str]]:
+        """HyperNodes within what is allowed, by tier, lowest first; widest first to make room."""
+        limit = job.limit if sub_job is None else sub_job.limit
+        if limit is None or limit.tier is None:
+            return [[inside]]
+        tree = self._session.tree
+        held = job.hyper_node if sub_job is None else sub_job.hyper_node
+        root = tree.search_root(inside, limit.tier, held)
+        by_tier: dict[int, list[str]] = {}
+        for name in tree.below(root) if root else ():
+            tier = tree.tier(name)
+            if tier <= limit.tier and (held or self._could_hold(job, sub_job, name, make_room)):
+                by_tier.setdefault(tier, []).append(name)
+        return [by_tier[tier] for tier in sorted(by_tier, reverse=make_room)]
+
+    def hyper_node_scores(
+        self, sub_job: SubJob, tried: Mapping[str, Sequence[Task]]
+    ) -> Mapping[str, int]:
+        """How full each HyperNode would be; of the fullest, where more of the job is (T5)."""
+        scores = {
+            name: self._fullness(name, total_of(task.requests for task in tasks))
+            for name, tasks in tried.items()
+        }
+        best = max(scores.values(), default=0)
+        if sum(points == best for points in scores.values()) > 1:
+            for name, points in scores.items():
+                if points == best:
+                    scores[name] += self._presence(sub_job.job, name)
+        return {name: points * self._weight_milli // 1000 for name, points in scores.items()}
+
+    def node_scores(self, task: Task, among: Mask) -> Vector:
+        """Nodes close to the gang's others (T6), or in busy domains for a pod on its own (T7)."""
+        job = task.gang
+        bound = job.limit or (task.sub_job.limit if task.sub_job is not None else None)
+        if bound is not None:
+            scores = self._near(task, among)
+        elif self._normal and len(self._session.tree.domains) > 1:
+            scores = self._busy(task)
+        else:
+            return np.zeros(len(self._session.nodes), np.int64)
+        return scores * self._weight_milli // 1000
+
+    def _could_hold(self, job: Job, sub_job: SubJob | None, name: str, make_room: bool) -> bool:  # noqa: FBT001
+        """Whether a HyperNode could hold a job's minimum at all (T4)."""
+        wanted = job.group.min_resources
+        if sub_job is not None or not wanted:
+            return True
+        nodes = self._session.nodes
+        where = self._session.tree.domains[name].nodes & nodes.ready
+        sheets = (nodes.allocatable,) if make_room else (nodes.idle, nodes.future)
+        return any(
+            all(
+                nodes.sum_of(sheet, resource, where) >= quantity
+                for resource, quantity in wanted.items()
+                if quantity
+            )
+            for sheet in sheets
+        )
+
+    def _fullness(self, name: str, asked: Resources) -> int:
+        """The mean of what would be used of each resource, by weight; 0 where it would not fit."""
+        nodes = self._session.nodes
+        where = self._session.tree.domains[name].nodes
+        total = weights = 0
+        for resource, weight in self._weights.items():
+            if not asked.get(resource):
+                continue
+            there = nodes.sum_of(nodes.allocatable, resource, where)
+            after = nodes.sum_of(nodes.used, resource, where) + asked[resource]
+            if after > there:
+                return 0
+            total += weight * after * SCALE // there
+            weights += weight
+        return 100 * total // weights if weights else 0
+
+    def _presence(self, job: Job, name: str) -> int:
+        where = self._session.tree.domains[name].nodes
+        there = sum(bool(where[row]) for row in _rows(self._session, job.tasks))
+        return _FULL * there // max(1, len(job.tasks))
+
+    def _near(self, task: Task, among: Mask) -> Vector:
+        """By the closest of the HyperNodes that the gang uses; all alike while it uses none."""
+        session = self._session
+        gang = task.gang.tasks if task.sub_job is None else task.sub_job.tasks
+        used = {session.tree.leaves[row] for row in _rows(session, gang)}
+        if not used:
+            used = {session.tree.leaves[row] for row in _rows(session, task.gang.tasks)}
+        scores = np.zeros(len(session.nodes), np.int64)
+        if not used:
+            return scores
+        by_leaf = {leaf: self._closeness(leaf, used) for leaf in sorted(set(session.tree.leaves))}
+        scores = np.array([by_leaf[leaf] for leaf in session.tree.leaves], np.int64)
+        best = among & (scores == scores[among].max(initial=0))
+        if int(best.sum()) > 1:
+            presence = {leaf: self._presence(task.gang, leaf) for leaf in by_leaf}
+            more = np.array([presence[leaf] for leaf in session.tree.leaves], np.int64)
+            scores = np.where(best, scores + more, scores)
+        return scores
+
+    def _closeness(self, leaf: str, used: set[str]) -> int:
+        tree = self._session.tree
+        if leaf in used:
+            return _FULL
+        low, high = tree.tiers[0], tree.tiers[-1]
+        nearest = min(tree.tier(tree.common(leaf, other)) for other in used)
+        return _FULL * (high - nearest) // (high - low) if high > low else _FULL
+
+    def _busy(self, task: Task) -> Vector:
+        """The fullness of the HyperNodes around each node, the wider the less it counts (T7)."""
+        session = self._session
+        around: dict[str, int] = {
+            name: self._fullness(name, task.requests)
+            for name in session.tree.domains
+            if name != ROOT
+        }
+        by_leaf: dict[str, int] = {}
+        for leaf in sorted(set(session.tree.leaves)):
+            path = [name for name in session.tree.ancestors(leaf) if name != ROOT]
+            total, factors = 0, 0
+            for steps, name in enumerate(path):
+                factor = SCALE * self._fading_milli**steps // 1000**steps
+                total += around[name] * factor
+                factors += factor
+            by_leaf[leaf] = total // factors if factors else _FULL
+        return np.array([by_leaf[leaf] for leaf in session.tree.leaves], np.int64)
+
+
+def _rows(session: Session, tasks: Mapping[str, Task]) -> list[int]:
+    return [
+        session.nodes.row[task.node]
+        for task in tasks.values()
+        if task.status in HELD and task.node in session.nodes.row
+    ]
