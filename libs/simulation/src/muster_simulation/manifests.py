@@ -69,7 +69,8 @@ def object_manifests(scenario: Scenario, naming: Naming) -> list[Manifest]:
     return [
         *([configuration_manifest(scenario.config)] if scenario.config else []),
         *(_priority_class(value, naming) for value in sorted(_priorities(scenario))),
-        *(_flavor(name, scenario.flavor_labels.get(name, {}), naming) for name in flavors),
+        *(_topology(name, levels, naming) for name, levels in scenario.topologies.items()),
+        *(_flavor(name, scenario, naming) for name in flavors),
         *(_cohort(name, line, naming) for name, line in scenario.cohorts.items()),
         *(manifest for entry in scenario.queues.items() for manifest in queue_of(*entry, naming)),
         *(renamed(manifest, naming) for manifest in scenario.objects),
@@ -133,7 +134,11 @@ def job_manifest(job: Job, naming: Naming) -> Manifest:
             "completions": job.pods,
             "template": {
                 "metadata": {
-                    "annotations": {DURATION: str(run_ms), STOP_DURATION: str(job.stop)},
+                    "annotations": {
+                        DURATION: str(run_ms),
+                        STOP_DURATION: str(job.stop),
+                        **job.pod_annotations,
+                    },
                 },
                 "spec": {
                     "restartPolicy": "Never",
@@ -282,9 +287,16 @@ def _quota(resource: str, quotas: Quotas) -> Manifest:
     return row
 
 
-def _flavor(name: str, labels: Mapping[str, str], naming: Naming) -> Manifest:
-    spec = _of_scenario({"nodeLabels": dict(labels)}, naming)
+def _flavor(name: str, scenario: Scenario, naming: Naming) -> Manifest:
+    spec = _of_scenario({"nodeLabels": dict(scenario.flavor_labels.get(name, {}))}, naming)
+    if name in scenario.flavor_topologies:
+        spec["topologyName"] = naming.shared(scenario.flavor_topologies[name])
     return _object("ResourceFlavor", naming.shared(name), spec)
+
+
+def _topology(name: str, levels: Iterable[str], naming: Naming) -> Manifest:
+    spec: Manifest = {"levels": [{"nodeLabel": level} for level in levels]}
+    return _object("Topology", naming.shared(name), spec)
 
 
 def _of_scenario(spec: Manifest, naming: Naming) -> Manifest:

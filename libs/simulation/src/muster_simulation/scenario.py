@@ -115,6 +115,7 @@ class Job(Written):
     stop: Time = 0
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+    pod_annotations: dict[str, str] = {}
     node_selector: dict[str, str] = {}
 
 
@@ -203,6 +204,8 @@ class Scenario(Written):
     cohorts: dict[str, CohortLine] = {}
     queues: dict[str, Line] = {}
     flavor_labels: dict[str, dict[str, str]] = {}
+    topologies: dict[str, tuple[str, ...]] = {}
+    flavor_topologies: dict[str, str] = {}
     objects: tuple[Manifest, ...] = ()
     nodes: tuple[Machines, ...] = ()
     price_per_gpu_hour: str = ""
