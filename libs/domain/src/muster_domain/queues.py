@@ -230,9 +230,39 @@ class Namespace:
     labels: Labels
 
 
+class QueueState(StrEnum):
+    """Whether a Volcano Queue takes work. CLOSING is closed and still has PodGroups."""
+
+    OPEN = "Open"
+    CLOSED = "Closed"
+    CLOSING = "Closing"
+    UNKNOWN = "Unknown"
+
+
+class DequeueStrategy(StrEnum):
+    """Whether a job that does not fit blocks those behind it in its Volcano Queue."""
+
+    FIFO = "fifo"
+    TRAVERSE = "traverse"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGroups:
+    """Groups of nodes that a Volcano Queue must use, would rather use, must not, rather not."""
+
+    required: tuple[str, ...] = ()
+    preferred: tuple[str, ...] = ()
+    anti_required: tuple[str, ...] = ()
+    anti_preferred: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolcanoQueue:
-    """A Volcano Queue, in milli-units. A resource absent from `capability` has no ceiling."""
+    """A Volcano Queue, in milli-units. A resource absent from `capability` has no ceiling.
+
+    `hierarchy` and `hierarchy_weights` are the path and the weights of hierarchical DRF, as
+    `root/a/b` and `1/2/8`. `node_groups` `None` says nothing of nodes.
+    """
 
     name: str
     weight: int = 1
@@ -242,6 +272,12 @@ class VolcanoQueue:
     guarantee: Resources = field(default_factory=dict[str, int])
     reclaimable: bool = True
     priority: int = 0
+    state: QueueState = QueueState.OPEN
+    dequeue_strategy: DequeueStrategy = DequeueStrategy.TRAVERSE
+    node_groups: NodeGroups | None = None
+    hierarchy: str = ""
+    hierarchy_weights: str = ""
+    created_at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

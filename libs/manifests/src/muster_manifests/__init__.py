@@ -34,7 +34,9 @@ from muster_manifests.submission import (
     make_workload,
     resolve_priority,
 )
+from muster_manifests.volcano.cluster import SessionObject, load_session_objects
 from muster_manifests.volcano.pod_group import PodGroup, join_pod_group
+from muster_manifests.volcano.scheduler import LoadedScheduler, load_scheduler
 
 __all__ = [
     "AdmissionStatus",
@@ -52,6 +54,7 @@ __all__ = [
     "KueueConfiguration",
     "LoadOptions",
     "LoadResult",
+    "LoadedScheduler",
     "ManifestError",
     "Mark",
     "NodeObject",
@@ -60,6 +63,7 @@ __all__ = [
     "Problem",
     "RequeueState",
     "ResolvedPriority",
+    "SessionObject",
     "SubmissionContext",
     "TopologyAssignment",
     "TopologyDomain",
@@ -71,6 +75,8 @@ __all__ = [
     "load",
     "load_object",
     "load_objects",
+    "load_scheduler",
+    "load_session_objects",
     "load_workload_status",
     "make_admission",
     "make_workload",
