@@ -8,14 +8,17 @@ from rich.console import Console, RenderableType
 
 from muster.rendering.cost import cost_csv, cost_table
 from muster.rendering.explain import explain
+from muster.rendering.manifest import workload_manifest
 from muster.rendering.nodes import node_map, node_table
 from muster.rendering.quota import bar, inactive_lines, parts_of, quota_table
 from muster.rendering.words import asks, main_resource
 from muster.rendering.workloads import decision_line, plan_lines, workload_table
 from muster_contracts.jobs import Decision, Seat, Verdict
-from muster_contracts.queries import CostLine, CostReport, Phase, Plan, PlanVerdict
+from muster_contracts.queries import Condition, CostLine, CostReport, Phase, Plan, PlanVerdict
+from muster_domain.checks import CheckState, CheckStatus
 from muster_domain.conditions import Explanation, Outcome
 from muster_domain.money import IdlePolicy
+from muster_domain.states import EvictionCount
 
 from .examples import GPU, nodes, quota_row, quotas, row, waiting
 
@@ -125,10 +128,11 @@ def test_the_table_of_nodes() -> None:
 def test_the_list_of_jobs() -> None:
     lines = shown(workload_table((row(), row(outcome=Outcome.FAILED)), 3_600_000, wide=False))
     assert lines[0].split() == [
-        "ID", "NAME", "QUEUE", "PRIO", "STATE", "POS", "GPUS", "AGE", "REASON",
+        "ID", "NAME", "QUEUE", "PRIO", "STATE", "POS", "GPUS", "AGE", "ETA", "REASON",
     ]  # fmt: skip
     assert lines[1].split() == [
-        "01234567", "team-a/train", "main", "500", "Pending", "7", "8", "1h00m", "WaitingForQuota",
+        "01234567", "team-a/train", "main", "500", "Pending", "7", "8", "1h00m", "unknown",
+        "WaitingForQuota",
     ]  # fmt: skip
     assert lines[2].endswith("Failed")
 
@@ -239,3 +243,57 @@ def test_cents_of_the_rows_sum_to_the_last_line_and_shared_idle_has_its_column()
     rows = cost_csv(report).splitlines()
     assert rows[0] == "TEAM,GPU-H,BORROWED,LOST,IDLE,COST,CURRENCY"
     assert [row.split(",")[5] for row in rows[1:]] == ["3.34", "3.33", "3.33", "10.00"]
+
+
+def test_a_start_is_promised_only_where_it_is_known() -> None:
+    known = row(starts_by_ms=3_600_000 + 600_000, position_in_cluster_queue=0)
+    unknown = row(position_in_cluster_queue=1)
+    lines = shown(workload_table((known, unknown), 3_600_000, wide=False))
+    assert "<10m" in lines[1]
+    assert "unknown" in lines[2]
+
+
+def test_a_workload_in_kueues_form_has_its_status() -> None:
+    detail = replace(
+        waiting(),
+        conditions=(
+            Condition(
+                type="QuotaReserved",
+                status="False",
+                reason="WaitingForQuota",
+                message="short by 2",
+                since_ms=0,
+            ),
+        ),
+        requeue_count=2,
+        requeue_at_ms=60_000,
+        evictions=(EvictionCount(reason="PodsReadyTimeout", cause="WaitForStart", count=2),),
+        checks=(CheckStatus(name="licences", state=CheckState.READY, retry_count=1),),
+    )
+    status = workload_manifest(detail)["status"]
+    assert status == {
+        "conditions": [
+            {
+                "type": "QuotaReserved",
+                "status": "False",
+                "reason": "WaitingForQuota",
+                "message": "short by 2",
+                "lastTransitionTime": "1970-01-01T00:00:00Z",
+            }
+        ],
+        "requeueState": {"count": 2, "requeueAt": "1970-01-01T00:01:00Z"},
+        "admissionChecks": [
+            {
+                "name": "licences",
+                "state": "Ready",
+                "message": "",
+                "lastTransitionTime": "1970-01-01T00:00:00Z",
+                "retryCount": 1,
+            }
+        ],
+        "schedulingStats": {
+            "evictions": [
+                {"reason": "PodsReadyTimeout", "underlyingCause": "WaitForStart", "count": 2}
+            ]
+        },
+    }

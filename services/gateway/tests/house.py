@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
@@ -34,6 +34,7 @@ TOKENS = {
     "operator-token": {"name": "olga", "role": "operator", "namespaces": "*"},
     "anna-token": {"name": "anna", "role": "user", "namespaces": ["team-a"]},
     "ci-token": {"name": "ci", "role": "ci", "namespaces": ["team-a", "team-b"]},
+    "checker-token": {"name": "licences", "role": "checker", "namespaces": "*"},
     "viewer-token": {"name": "vera", "role": "viewer", "namespaces": "*"},
 }
 ADMIN = "admin-token"
@@ -108,6 +109,7 @@ class Admission:
     submitted: dict[str, WorkloadSubmitted] = field(default_factory=dict[str, WorkloadSubmitted])
     events: list[tuple[str, bytes]] = field(default_factory=list[tuple[str, bytes]])
     deciding: bool = True
+    places: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
 
     async def run(self) -> None:
         reader = self.bus.read("MUSTER_EVENTS", ("muster.evt.gateway.v1.>",), after=0)
@@ -166,10 +168,16 @@ class Admission:
 
     def _rows(self, partition: str) -> list[queries.WorkloadRow]:
         return [
-            row_of(fact, partition)
+            self._placed(row_of(fact, partition))
             for fact in self.submitted.values()
             if partition_in(self.events, fact.workload.id) == partition
         ]
+
+    def _placed(self, row: queries.WorkloadRow) -> queries.WorkloadRow:
+        if row.name not in self.places:
+            return row
+        place, behind_door = self.places[row.name]
+        return replace(row, position_in_cluster_queue=place, position_in_local_queue=behind_door)
 
     async def _workloads(self, partition: str, question: dict[str, Any]) -> bytes:
         asked = codec.decode(queries.WorkloadsQuestion, json.dumps(question).encode())
@@ -179,6 +187,8 @@ class Admission:
             if row.id.startswith(asked.id_prefix)
             and (not asked.namespaces or row.namespace in asked.namespaces)
             and asked.queue in ("", row.queue)
+            and asked.cluster_queue in ("", row.cluster_queue)
+            and (not asked.phases or row.phase in asked.phases)
         ]
         rows.sort(key=queries.row_order)
         part = tuple(rows[asked.offset : asked.offset + asked.limit])

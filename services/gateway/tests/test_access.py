@@ -25,6 +25,7 @@ CI_MAY = USERS_MAY | {Right.SPEAK_FOR_OTHERS}
         (Role.VIEWER, EVERYBODY_MAY),
         (Role.USER, USERS_MAY),
         (Role.CI, CI_MAY),
+        (Role.CHECKER, EVERYBODY_MAY | {Right.ANSWER_CHECKS}),
         (Role.OPERATOR, set(Right)),
         (Role.ADMIN, set(Right)),
     ],

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from muster_contracts import codec, subjects
-from muster_contracts.events import FinishReported, LeaseRenewed
+from muster_contracts.events import ActivationRequested, FinishReported, LeaseRenewed
 from muster_contracts.jobs import Decision, Seat, Verdict
 from muster_domain.conditions import Outcome
 from muster_runtime.publisher import Outgoing
@@ -312,3 +312,41 @@ async def test_usage_errors_end_with_2(house: House) -> None:
     assert (await muster(house, "dance"))[0] == 2
     code, out, _ = await muster(house, "--help")
     assert (code, "Exit codes" in out) == (0, True)
+
+
+async def test_the_command_stops_and_resumes_workloads_and_queues(house: House) -> None:
+    await house.apply()
+    await muster(house, "submit", "-", stdin=json.dumps(job_manifest()))
+    code, _, err = await muster(house, "stop", "workload", "train", "-n", "team-a")
+    assert (code, "team-a/train is taken out of the line" in err) == (0, True)
+    code, _, err = await muster(house, "resume", "wl", "train", "-n", "team-a")
+    assert (code, "is put back into the line" in err) == (0, True)
+    facts = [
+        codec.decode(ActivationRequested, body).active
+        for subject, body in house.admission.events
+        if ".activation_requested." in subject
+    ]
+    assert facts == [False, True]
+    code, _, err = await muster(house, "stop", "cq", "gpus", "--drain")
+    assert (code, "stopPolicy HoldAndDrain" in err) == (0, True)
+    code, _, err = await muster(house, "resume", "lq", "main", "-n", "team-a")
+    assert (code, "team-a/main" in err) == (0, True)
+    code, _, err = await muster(house, "stop", "node", "n1")
+    assert (code, "write workload, cq or lq" in err) == (2, True)
+
+
+async def test_a_workload_comes_back_in_kueues_form(house: House) -> None:
+    await house.apply()
+    await muster(house, "submit", "-", stdin=json.dumps(job_manifest()))
+    code, out, _ = await muster(house, "get", "workload", "train", "-n", "team-a", "-o", "yaml")
+    assert code == 0
+    assert out.startswith("apiVersion: kueue.x-k8s.io/v1beta2\nkind: Workload\n")
+
+
+async def test_a_status_selects_by_kueuectls_words(house: House) -> None:
+    await house.apply()
+    await muster(house, "submit", "-", stdin=json.dumps(job_manifest()))
+    code, out, _ = await muster(house, "queue", "--status", "pending")
+    assert (code, "team-a/train" in out) == (0, True)
+    code, out, _ = await muster(house, "queue", "--status", "finished")
+    assert (code, "team-a/train" in out) == (0, False)

@@ -17,8 +17,10 @@ from muster.errors import Refused, Unreachable
 from muster_contracts import codec
 from muster_contracts.api import (
     Accepted,
+    Activation,
     AppliedObject,
     Books,
+    CheckAnswer,
     EndJob,
     Noted,
     ObjectList,
@@ -140,6 +142,16 @@ class Client:
         """Say that a job that runs elsewhere has ended."""
         outcome = "Succeeded" if succeeded else "Failed"
         return self._end(workload, "finish", EndJob(outcome=outcome, message=message))
+
+    def set_active(self, workload: str, *, active: bool) -> Noted:
+        """Take a workload out of the line, or put it back."""
+        body = codec.encode(Activation(active=active))
+        return self._post(Noted, f"/v1/workloads/{workload}/activation", content=body)
+
+    def answer_check(self, workload: str, check: str, answer: CheckAnswer) -> Noted:
+        """Answer for an admission check of one attempt of a workload."""
+        path = f"/v1/workloads/{workload}/checks/{check}"
+        return self._post(Noted, path, content=codec.encode(answer))
 
     def heartbeat(self, workload: str) -> Noted:
         """Say that the holder of a job that runs elsewhere is alive."""

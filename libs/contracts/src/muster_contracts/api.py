@@ -6,6 +6,8 @@ from typing import Any
 
 from muster_contracts.jobs import Decision
 from muster_contracts.queries import LedgerReport, Plan, QuotaPage, WorkloadPage
+from muster_domain.checks import CheckState, PodSetUpdate
+from muster_domain.job_flow import FlowPhase, StepState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,11 +141,49 @@ class ObjectList:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FlowStepView:
+    """A step of a JobFlow: the job it is about, how far that is, and what stands in its way."""
+
+    name: str
+    job: str
+    state: StepState
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowView:
+    """A JobFlow and how far it is."""
+
+    namespace: str
+    name: str
+    phase: FlowPhase
+    steps: tuple[FlowStepView, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EndJob:
     """The body of `cancel` and `finish`."""
 
     outcome: str = ""
     message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activation:
+    """Whether a workload is to be looked at."""
+
+    active: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckAnswer:
+    """The answer of an admission check, for one attempt."""
+
+    state: CheckState
+    attempt: int
+    message: str = ""
+    requeue_after_seconds: int | None = None
+    pod_set_updates: tuple[PodSetUpdate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ class Role(StrEnum):
     USER = "user"
     CI = "ci"
     VIEWER = "viewer"
+    CHECKER = "checker"
 
 
 class Right(StrEnum):
@@ -37,12 +38,14 @@ class Right(StrEnum):
     SPEAK_FOR_OTHERS = "submit in another user's name"
     CONFIGURE = "change objects"
     OPERATE = "drain nodes"
+    ANSWER_CHECKS = "answer for admission checks"
 
 
 _RIGHTS: Mapping[Role, frozenset[Right]] = {
     Role.VIEWER: frozenset({Right.READ}),
     Role.USER: frozenset({Right.READ, Right.SUBMIT, Right.END}),
     Role.CI: frozenset({Right.READ, Right.SUBMIT, Right.END, Right.SPEAK_FOR_OTHERS}),
+    Role.CHECKER: frozenset({Right.READ, Right.ANSWER_CHECKS}),
     Role.OPERATOR: frozenset(Right),
     Role.ADMIN: frozenset(Right),
 }

@@ -4,10 +4,12 @@ from dataclasses import dataclass, replace
 
 from muster_contracts import codec, envelope, subjects
 from muster_contracts.events import (
+    ActivationRequested,
     CancelRequested,
     DrainRequested,
     Event,
     FinishReported,
+    JobWish,
     LeaseRenewed,
     ObjectApplied,
     ObjectDeleted,
@@ -102,9 +104,9 @@ def submitted(
     )
 
 
-def about_job(fact: JobEnd, target: Target, cause: Cause, key: str) -> Outgoing:
+def about_job(fact: JobWish, target: Target, cause: Cause, key: str) -> Outgoing:
     """Say what somebody wants of a workload; the same `key` is the same wish."""
-    if not isinstance(fact, LeaseRenewed):
+    if not isinstance(fact, LeaseRenewed | ActivationRequested):
         fact = replace(fact, message=fact.message[:MESSAGE_LENGTH_MAX])
     name = codec.EVENT_NAMES[type(fact)]
     return Outgoing(

@@ -4,7 +4,14 @@ import re
 from dataclasses import dataclass, replace
 
 from muster_contracts.api import Noted
-from muster_contracts.events import CancelRequested, FinishReported, LeaseRenewed
+from muster_contracts.events import (
+    ActivationRequested,
+    CancelRequested,
+    CheckAnswered,
+    FinishReported,
+    JobWish,
+    LeaseRenewed,
+)
 from muster_contracts.partitions import EVERY_PARTITION, PARTITIONS
 from muster_contracts.queries import WorkloadRow, WorkloadsQuestion
 from muster_domain.errors import Conflict, NotFound, Transient
@@ -12,7 +19,7 @@ from muster_gateway import events
 from muster_gateway.access import Caller, Right
 from muster_gateway.bodies import is_id, is_name
 from muster_gateway.decisions import DecisionFeed, Heard
-from muster_gateway.events import Cause, JobEnd, Target
+from muster_gateway.events import Cause, Target
 from muster_gateway.owners import Owners
 from muster_runtime.bus import Bus
 
@@ -110,21 +117,22 @@ class Wishes:
         self._bus = bus
         self._locating = locating
 
-    async def say(self, reference: str, wish: JobEnd, caller: Caller, cause: Cause) -> Noted:
+    async def say(self, reference: str, wish: JobWish, caller: Caller, cause: Cause) -> Noted:
         """Put a wish on the log; its own `workload_id` does not count.
 
         Raises as `Locating.find` does, and `Forbidden`.
         """
         located = await self._locating.find(reference, caller)
-        caller.need(Right.END, located.namespace)
+        answers = isinstance(wish, CheckAnswered)
+        caller.need(Right.ANSWER_CHECKS if answers else Right.END, located.namespace)
         fact = replace(wish, workload_id=located.id)
         key = wish_key(fact, str(cause.at_ms))
         await self._bus.publish([events.about_job(fact, located.target, cause, key)])
         return Noted(id=located.id, namespace=located.namespace, name=located.name)
 
 
-def wish_key(wish: JobEnd, once: str) -> str:
-    """What tells two wishes about one workload apart: only heartbeats are all different."""
+def wish_key(wish: JobWish, once: str) -> str:
+    """What tells two wishes about one workload apart: only signs of life are all different."""
     match wish:
         case CancelRequested():
             return ""
@@ -132,6 +140,10 @@ def wish_key(wish: JobEnd, once: str) -> str:
             return outcome
         case LeaseRenewed():
             return once
+        case ActivationRequested(active=active, at_ms=at_ms):
+            return f"{active} {at_ms}"
+        case CheckAnswered(attempt=attempt, check=check, state=state):
+            return f"{attempt} {check} {state}"
 
 
 def _located(heard: Heard) -> Located:

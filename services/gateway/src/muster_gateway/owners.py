@@ -88,6 +88,26 @@ class Owners:
         )
         return Gathered(value=page, silent=answers.silent)
 
+    async def pending(
+        self, question: WorkloadsQuestion, offset: int, limit: int
+    ) -> tuple[WorkloadRow, ...]:
+        """Those who stand in line, in the order of their queues.
+
+        Raises `Transient` while not everybody has answered: places in half a list are none.
+        """
+        answers = await self._scatter(
+            [self._rows(partition, question, offset + limit) for partition in PARTITIONS]
+        )
+        if answers.silent:
+            raise Transient(f"no answer from {', '.join(answers.silent)}")
+        rows = [
+            row
+            for page in answers.value
+            for row in page.rows
+            if row.position_in_cluster_queue is not None
+        ]
+        return tuple(sorted(rows, key=row_order)[offset : offset + limit])
+
     async def _rows(self, partition: str, question: WorkloadsQuestion, wanted: int) -> WorkloadPage:
         rows: list[WorkloadRow] = []
         while True:

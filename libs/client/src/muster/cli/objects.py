@@ -11,17 +11,28 @@ from rich.table import Table
 from ruamel.yaml import YAML
 
 from muster.cli.files import ManifestFile, read_files
-from muster.cli.options import Namespace, Output, connect, namespace_or_default
+from muster.cli.options import Namespace, Output, connect, namespace_or_default, refer
 from muster.cli.output import Format, complain, emit, lines, say, stdout, warn
 from muster.cli.reads import now_ms
 from muster.client import Client
-from muster.errors import ExitCode, Refused
+from muster.errors import BadArgument, ExitCode, Refused
+from muster.rendering.manifest import workload_manifest
 from muster.rendering.tables import plain_table
+from muster.rendering.words import short_id
 from muster.rendering.workloads import workload_table
 from muster_contracts.api import Accepted, ObjectView
 from muster_manifests import dump_manifest
 
 _WORKLOADS = ("wl", "workload", "workloads", "job", "jobs")
+_CLUSTER_QUEUES = ("cq", "clusterqueue", "clusterqueues")
+_LOCAL_QUEUES = ("lq", "localqueue", "localqueues")
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="QUEUE|KIND", help="A ClusterQueue, NAMESPACE/LOCALQUEUE, or workload, cq, lq"
+    ),
+]
+TargetName = Annotated[str, typer.Argument(help="After a kind: which one")]
 
 
 def register(app: typer.Typer) -> None:
@@ -105,6 +116,11 @@ def get(
 
 
 def _show_workloads(client: Client, name: str, namespace: str, output: Format) -> None:
+    if name and output in (Format.YAML, Format.JSON):
+        manifest = workload_manifest(client.workload(refer(name, namespace)))
+        text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+        sys.stdout.write(dump_manifest(manifest) if output is Format.YAML else text)
+        return
     page = client.workloads({"name": name, "namespace": namespace, "limit": 500}).page
     emit(page, output, lambda wide: workload_table(page.rows, now_ms(), wide=wide))
 
@@ -152,21 +168,48 @@ def delete(
 
 
 def stop(
-    queue: Annotated[str, typer.Argument(help="A ClusterQueue, or NAMESPACE/LOCALQUEUE")],
+    target: Target,
+    name: TargetName = "",
     *,
     drained: Annotated[
         bool, typer.Option("--drain", help="Evict what runs, too (HoldAndDrain)")
     ] = False,
+    namespace: Namespace = "",
 ) -> None:
-    """Let a queue admit nothing more; what runs may stay unless --drain."""
-    _set_stop_policy(queue, "HoldAndDrain" if drained else "Hold")
+    """Let a queue admit nothing more, or take a workload out of the line until it is resumed.
+
+    What runs in a queue may stay unless --drain; a workload gives back what it holds.
+    """
+    if name and target in _WORKLOADS:
+        _set_active(name, namespace, active=False)
+    else:
+        _set_stop_policy(_queue(target, name, namespace), "HoldAndDrain" if drained else "Hold")
 
 
-def resume(
-    queue: Annotated[str, typer.Argument(help="A ClusterQueue, or NAMESPACE/LOCALQUEUE")],
-) -> None:
-    """Let a stopped queue admit again."""
-    _set_stop_policy(queue, "None")
+def resume(target: Target, name: TargetName = "", *, namespace: Namespace = "") -> None:
+    """Let a stopped queue admit again, or put a workload back into the line."""
+    if name and target in _WORKLOADS:
+        _set_active(name, namespace, active=True)
+    else:
+        _set_stop_policy(_queue(target, name, namespace), "None")
+
+
+def _queue(target: str, name: str, namespace: str) -> str:
+    """The queue that is meant, as ClusterQueue or NAMESPACE/LOCALQUEUE."""
+    if not name:
+        return target
+    if target in _CLUSTER_QUEUES:
+        return name
+    if target in _LOCAL_QUEUES:
+        return f"{namespace_or_default(namespace)}/{name}"
+    raise BadArgument(f"a {target!r} cannot be stopped", fix="write workload, cq or lq, and a name")
+
+
+def _set_active(name: str, namespace: str, *, active: bool) -> None:
+    with connect() as client:
+        noted = client.set_active(refer(name, namespace), active=active)
+    what = "is put back into the line" if active else "is taken out of the line"
+    say(f"{short_id(noted.id)} {noted.namespace}/{noted.name} {what}")
 
 
 def _set_stop_policy(queue: str, policy: str) -> None:

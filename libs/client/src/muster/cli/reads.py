@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -28,6 +29,24 @@ LIVE = [phase.value for phase in Phase if phase is not Phase.FINISHED]
 LIMIT = 500
 
 
+class Status(StrEnum):
+    """What has become of workloads, in the words of kueuectl."""
+
+    ALL = "all"
+    PENDING = "pending"
+    QUOTA_RESERVED = "quotareserved"
+    ADMITTED = "admitted"
+    FINISHED = "finished"
+
+
+STATUS_PHASES: dict[Status, tuple[Phase, ...]] = {
+    Status.PENDING: (Phase.PENDING,),
+    Status.QUOTA_RESERVED: (Phase.RESERVED,),
+    Status.ADMITTED: (Phase.ADMITTED, Phase.RUNNING, Phase.EVICTING),
+    Status.FINISHED: (Phase.FINISHED,),
+}
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     for command in (queue, explain, quota, nodes, watch, logs, cost):
@@ -49,6 +68,9 @@ def queue(  # noqa: PLR0913 - one parameter for each option
     namespace: Annotated[str, typer.Option("-n", "--namespace", help="Only this one")] = "",
     mine: Annotated[bool, typer.Option("--mine", help="Only mine")] = False,
     every: Annotated[bool, typer.Option("--all", help="Finished ones too")] = False,
+    status: Annotated[
+        list[Status] | None, typer.Option("--status", help="Only those; may be repeated")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many")] = LIMIT,
     output: Output = Format.TABLE,
 ) -> None:
@@ -60,7 +82,7 @@ def queue(  # noqa: PLR0913 - one parameter for each option
                 "queue": local_queue,
                 "cluster_queue": cluster_queue,
                 "user": client.whoami().name if mine else "",
-                "phase": [] if every else LIVE,
+                "phase": _phases(status or [], every=every),
                 "limit": limit,
             }
         )
@@ -69,6 +91,14 @@ def queue(  # noqa: PLR0913 - one parameter for each option
     left = found.page.total - len(found.page.rows)
     if left > 0:
         say(f"{left} more; narrow with -q, -n or --mine, or raise --limit")
+
+
+def _phases(status: list[Status], *, every: bool) -> list[str]:
+    """The phases that are asked for; none is all of them."""
+    if every or Status.ALL in status:
+        return []
+    chosen = [phase.value for one in status for phase in STATUS_PHASES[one]]
+    return chosen or LIVE
 
 
 def explain(

@@ -12,10 +12,13 @@ from muster_contracts.queries import Plan, WorkloadRow
 
 
 def workload_table(rows: tuple[WorkloadRow, ...], now_ms: int, *, wide: bool) -> Table:
-    """One line for each workload. Positions count from 1; high priority goes first."""
-    columns = ["ID", "NAME", "QUEUE", "PRIO", "STATE", "POS", "GPUS", "AGE", "REASON"]
+    """One line for each workload. Positions count from 1; high priority goes first.
+
+    ETA is by when it starts at the latest unless others go first, where time limits tell.
+    """
+    columns = ["ID", "NAME", "QUEUE", "PRIO", "STATE", "POS", "GPUS", "AGE", "ETA", "REASON"]
     extra = ["KIND", "PODS", "USER", "ATTEMPT", "NODES", "MESSAGE"] if wide else []
-    table = plain_table([*columns, *extra], right=("PRIO", "POS", "GPUS", "AGE", "PODS"))
+    table = plain_table([*columns, *extra], right=("PRIO", "POS", "GPUS", "AGE", "ETA", "PODS"))
     for row in rows:
         cells = [
             row.id if wide else short_id(row.id),
@@ -26,6 +29,7 @@ def workload_table(rows: tuple[WorkloadRow, ...], now_ms: int, *, wide: bool) ->
             _position(row),
             gpus(row.requests_milli),
             short(now_ms - row.created_at_ms),
+            _eta(row, now_ms),
             row.outcome.value if row.outcome is not None else row.reason,
         ]
         if wide:
@@ -33,6 +37,15 @@ def workload_table(rows: tuple[WorkloadRow, ...], now_ms: int, *, wide: bool) ->
             cells += [row.kind, str(row.pods), row.user, str(row.attempt), nodes, row.message]
         table.add_row(*cells)
     return table
+
+
+def _eta(row: WorkloadRow, now_ms: int) -> str:
+    """By when it starts at the latest, as far as time limits of what runs say it."""
+    if row.position_in_cluster_queue is None:
+        return "-"
+    if row.starts_by_ms is None:
+        return "unknown"
+    return f"<{short(max(0, row.starts_by_ms - now_ms))}"
 
 
 def _position(row: WorkloadRow) -> str:

@@ -14,6 +14,7 @@ from muster_gateway.http import (
     jobs,
     objects,
     opencost,
+    pending,
     problems,
     reads,
     streams,
@@ -40,7 +41,7 @@ def build_api(gateway: Gateway) -> ASGIApp:
     )
     api.state.gateway = gateway
     problems.install(api)
-    for part in (jobs, objects, reads, streams, opencost, custom_cost, tokens):
+    for part in (jobs, objects, reads, pending, streams, opencost, custom_cost, tokens):
         api.include_router(part.router)
     return Observed(api, gateway)
 

@@ -5,8 +5,14 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from muster_contracts.api import Accepted, EndJob, Noted, Plans
-from muster_contracts.events import CancelRequested, FinishReported, LeaseRenewed
+from muster_contracts.api import Accepted, Activation, CheckAnswer, EndJob, Noted, Plans
+from muster_contracts.events import (
+    ActivationRequested,
+    CancelRequested,
+    CheckAnswered,
+    FinishReported,
+    LeaseRenewed,
+)
 from muster_domain.conditions import Outcome
 from muster_domain.errors import InvalidValue
 from muster_gateway.bodies import Body, checked_lease, checked_name, read_body
@@ -28,6 +34,7 @@ MANIFEST: dict[str, Any] = {
 }
 """A manifest as YAML or JSON, a `SubmitJob`, or a CloudEvent around either."""
 
+PAUSE_MAX_S = 30 * 24 * 3600
 Reference = Annotated[str, "an id, the beginning of one, or namespace:name"]
 
 
@@ -92,6 +99,46 @@ async def heartbeat(reference: Reference, call: Called) -> Noted:
     """Say that the holder of a job that runs elsewhere is alive."""
     wish = LeaseRenewed(workload_id="")
     return await call.gateway.wishes.say(reference, wish, call.caller, call.cause)
+
+
+@router.post("/v1/workloads/{reference}/activation", status_code=202)
+async def activate(reference: Reference, call: Called, wanted: Activation) -> Noted:
+    """Take a workload out of the line, or put it back; of several wishes the latest holds."""
+    wish = ActivationRequested(
+        workload_id="", active=wanted.active, at_ms=call.cause.at_ms, by=call.caller.name
+    )
+    return await call.gateway.wishes.say(reference, wish, call.caller, call.cause)
+
+
+@router.post("/v1/workloads/{reference}/checks/{check}", status_code=202)
+async def answer_check(
+    reference: Reference, check: str, call: Called, answer: CheckAnswer
+) -> Noted:
+    """Answer for an admission check of one attempt of a workload.
+
+    The decision about the workload says which checks are asked, and of which attempt.
+    """
+    wish = CheckAnswered(
+        workload_id="",
+        attempt=answer.attempt,
+        check=checked_name(check, "check"),
+        state=answer.state,
+        by=call.caller.name,
+        message=answer.message,
+        requeue_after_ms=_pause_ms(answer.requeue_after_seconds),
+        updates=answer.pod_set_updates,
+    )
+    return await call.gateway.wishes.say(reference, wish, call.caller, call.cause)
+
+
+def _pause_ms(seconds: int | None) -> int | None:
+    if seconds is not None and not 0 <= seconds <= PAUSE_MAX_S:
+        raise InvalidValue(
+            f"{seconds} s is no pause",
+            field="requeue_after_seconds",
+            fix=f"write 0 to {PAUSE_MAX_S}",
+        )
+    return None if seconds is None else seconds * 1000
 
 
 def _body(sent: bytes, call: Call, user: str, external_lease_ms: int | None) -> Body:
