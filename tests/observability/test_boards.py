@@ -11,7 +11,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 BOARDS = sorted((ROOT / "deploy" / "grafana" / "dashboards").glob("*.json"))
 RULES = ROOT / "deploy" / "prometheus" / "rules" / "muster.yml"
-METRIC = re.compile(r"\b(?:muster|node_gpu|container_gpu)_[a-z_]+")
+METRIC = re.compile(r"\b(?:muster|node_gpu|node_total|container_gpu)_[a-z_]+")
 DERIVED = re.compile(r"_(?:bucket|sum|count|total|created)$")
 
 

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 from prometheus_client import generate_latest
 
+from muster_accounting.facts import TEAM_LABEL
 from muster_accounting.meter import Meter
 from muster_accounting.metrics import AccountingMetrics
 from muster_accounting.store import SHARD, UsageStore
@@ -14,8 +15,10 @@ from muster_contracts import codec, subjects
 from muster_contracts.queries import CostReport, PriceList
 from muster_contracts.streams import DEAD_LETTERS
 from muster_contracts.subjects import Service
+from muster_contracts.tokens import TokensReported
 from muster_domain.errors import InvalidValue, Transient
 from muster_domain.money import MICROS
+from muster_domain.tokens import TokenUse
 from muster_runtime.bus import Bus
 from muster_runtime.leases import Leases
 from muster_runtime.publisher import Outgoing
@@ -51,10 +54,11 @@ async def metering(bus: Bus, home: Home, instance: str = "one") -> AsyncIterator
         store=store,
         prices=PRICES,
         terms=NO_MODELS,
-        metrics=AccountingMetrics(chassis_metrics.registry),
+        metrics=AccountingMetrics(chassis_metrics.registry, [TEAM_LABEL]),
         chassis_metrics=chassis_metrics,
         clock=lambda: NOW_MS,
         lag_max=1000,
+        drift_every_s=0.05,
     )
     leases = Leases(bus.client, service=Service.ACCOUNTING, instance=instance, shards=(SHARD,))
     task = asyncio.create_task(leases.run(meter.own))
@@ -185,7 +189,7 @@ async def test_a_broken_message_is_buried_and_the_rest_goes_on(bus: Bus, home: H
 
 async def test_prices_and_allocations_are_metrics(bus: Bus, home: Home) -> None:
     log = Log()
-    log.declare_house({"a": 4})
+    log.declare_house({"a": 6})
     log.node("n1", 4)
     log.admit(Job(team="a", gpus=2), 0)
     await bus.publish([outgoing(received) for received in (*log.objects, *log.messages)])
@@ -202,4 +206,28 @@ async def test_prices_and_allocations_are_metrics(bus: Bus, home: Home) -> None:
     assert cost.endswith(" 1.4")
     [held] = [line for line in text.splitlines() if line.startswith("container_gpu_allocation{")]
     assert 'label_team="a"' in held
+    assert 'label_muster_dev_team="a"' in held
     assert held.endswith(" 2.0")
+    [total] = [line for line in text.splitlines() if line.startswith("node_total_hourly_cost{")]
+    assert total.endswith(" 5.6")
+    quota = 'muster_accounting_nominal_quota{flavor="h100",resource="nvidia.com/gpu"}'
+    usable = quota.replace("nominal_quota", "usable_capacity")
+    assert f"{quota} 6.0" in text
+    assert f"{usable} 4.0" in text
+
+
+async def test_tokens_of_this_month_are_compared_with_their_hardware(bus: Bus, home: Home) -> None:
+    use = TokenUse(
+        request_id="r-1", at_ms=NOW_MS - 1, model="mystery", namespace="ns-a", prompt_tokens=5
+    )
+    fact = TokensReported(uses=(use,))
+    log = Log()
+    log.say(Service.GATEWAY, fact, subjects.tokens_event("tokens_reported", "ns-a"), NOW_MS)
+    async with metering(bus, home) as meter:
+        await bus.publish([outgoing(received) for received in log.messages])
+
+        def shown() -> bool:
+            text = generate_latest(meter.chassis_metrics.registry).decode()
+            return "muster_tokens_unpriced 1.0" in text
+
+        await until(shown)

@@ -15,6 +15,7 @@ def main() -> None:
     settings = AccountingSettings()
     prices = load_prices(settings)
     terms = load_token_terms(settings)
+    labels = [name.strip() for name in settings.cost_labels.split(",") if name.strip()]
 
     async def work(chassis: Chassis) -> None:
         store = UsageStore(settings.accounting_url)
@@ -23,7 +24,7 @@ def main() -> None:
             store=store,
             prices=prices,
             terms=terms,
-            metrics=AccountingMetrics(chassis.metrics.registry),
+            metrics=AccountingMetrics(chassis.metrics.registry, labels),
             chassis_metrics=chassis.metrics,
             clock=now_ms,
             lag_max=settings.log_lag_max,

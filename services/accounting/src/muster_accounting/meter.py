@@ -28,6 +28,7 @@ from muster_contracts.streams import EVENTS, OBJECTS
 from muster_contracts.subjects import Service
 from muster_contracts.tokens import TokensQuestion
 from muster_domain.errors import Transient
+from muster_rating.opencost.windows import read_window
 from muster_rating.prices import PriceBook
 from muster_runtime.bus import Bus
 from muster_runtime.telemetry import Metrics
@@ -40,6 +41,7 @@ IDLE_WAIT_S = 1.0
 GATHER_S = 0.1
 """After each transaction facts gather for so long: a few facts cost it nearly what many do."""
 RESTART_WAIT_S = 0.2
+DRIFT_EVERY_S = 600.0
 REPORTS_AT_ONCE = 2
 BEAT_MAX_AGE_MS = 20_000
 
@@ -58,6 +60,7 @@ class Meter:
     chassis_metrics: Metrics
     clock: Callable[[], int]
     lag_max: int
+    drift_every_s: float = DRIFT_EVERY_S
     _keeper: Bookkeeper | None = None
     _pending: int = 0
     _behind: set[str] = field(default_factory=set[str])
@@ -113,6 +116,7 @@ class Meter:
             group = await stack.enter_async_context(asyncio.TaskGroup())
             group.create_task(self._follow_objects(keeper, objects))
             group.create_task(self._follow_facts(keeper, facts))
+            group.create_task(self._watch_drift(keeper))
 
     async def _follow_facts(self, keeper: Bookkeeper, reader: "Reader") -> None:
         while True:
@@ -136,6 +140,19 @@ class Meter:
             if batch:
                 await keeper.take_objects(batch)
             self._note(OBJECTS.name, reader, len(batch))
+
+    async def _watch_drift(self, keeper: Bookkeeper) -> None:
+        """Compare this month's tokens with their hardware, again and again."""
+        while True:
+            if self._behind:
+                await asyncio.sleep(IDLE_WAIT_S)
+                continue
+            now_ms = self.clock()
+            month = read_window("month", now_ms + 1)
+            question = TokensQuestion(by="model", start_ms=month.start_ms, end_ms=month.end_ms)
+            async with self._reporting:
+                self.metrics.show_drift(await keeper.tokens(question, now_ms))
+            await asyncio.sleep(self.drift_every_s)
 
     def _note(self, stream: str, reader: "Reader", count: int) -> None:
         if reader.pending == 0 and count < BATCH_MAX:

@@ -32,6 +32,10 @@ class AccountingSettings(ServiceSettings):
     model_label: str = Field(
         default=MODEL_LABEL, description="The workload's label that names the model it serves"
     )
+    cost_labels: str = Field(
+        default="",
+        description="Labels of workloads, with commas, that the gauges of allocations carry",
+    )
     log_lag_max: int = Field(
         default=20_000, description="Facts that may be unread before the service is not ready"
     )

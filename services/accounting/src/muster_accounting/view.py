@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping
 
 from muster_accounting.declarations import Declarations
 from muster_accounting.store import ObjectVersion
+from muster_domain.selectors import Labels
 from muster_rating.attempts import Attempt
-from muster_rating.capacity import CapacitySpan, NodeFact, capacity_spans
+from muster_rating.capacity import CapacitySpan, NodeFact, NodeReport, capacity_spans
 
 
 class View:
@@ -33,6 +34,15 @@ class View:
         if self._spans is None:
             self._spans = capacity_spans(self._node_facts.values(), self.declarations.maps)
         return self._spans
+
+    def node_labels(self, node: str) -> Labels:
+        """The labels that a node reported last; none for one that is not known."""
+        reports = [
+            fact
+            for fact in self._node_facts.values()
+            if isinstance(fact, NodeReport) and fact.node == node
+        ]
+        return max(reports, key=lambda fact: (fact.at_ms, fact.id)).labels if reports else {}
 
     def take_attempts(self, attempts: Iterable[Attempt]) -> None:
         """Take attempts as they are now."""
