@@ -1,24 +1,27 @@
 """`python -m tests.performance [PART ...]`: measure, write build/bench.json, print a table.
 
-Parts: machines, core, gang, preemption, start, path, and managed (the path with jobs that agents
-run). Without one, all but managed. Nothing here judges: figures of a shared machine are read by
-people.
+Parts: machines, core, gang, preemption, start, path, managed (the path with jobs that agents run),
+and packing (a recorded trace, which `--openb` names). Without one, all but managed and packing.
+Nothing here judges: figures of a shared machine are read by people.
 """
 
 import argparse
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from . import core, gang, machines, path, preemption, report, start
+from . import core, gang, machines, packing, path, preemption, report, start
 from .path import PathPlan
 
 DEFAULT_PARTS = ("machines", "core", "gang", "preemption", "start", "path")
-PARTS = (*DEFAULT_PARTS, "managed")
+PARTS = (*DEFAULT_PARTS, "managed", "packing")
 OUT = Path("build/bench.json")
+PACKING_QUICK = 200
+"""Pods of a trace, to try it out."""
 
 Say = Callable[[str], None]
 Figures = dict[str, Any]
@@ -29,27 +32,47 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.performance", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--openb", type=Path, metavar="DIR", help="where packing's trace lies")
+    parser.add_argument("--trace", default="default", help="which of its traces")
     parser.add_argument("--quick", action="store_true", help="the smallest sizes, to try it out")
     told = parser.parse_args()
     unknown = sorted(set(told.parts) - set(PARTS))
     if unknown:
         parser.error(f"no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    if "packing" in told.parts and told.openb is None:
+        parser.error("packing needs --openb DIR (make bench ONLY=packing OPENB=DIR)")
     console = Console()
-    figures = measure(tuple(told.parts) or DEFAULT_PARTS, console.print, quick=told.quick)
+    recorded = Recorded(told.openb, told.trace) if told.openb is not None else None
+    parts = tuple(told.parts) or DEFAULT_PARTS
+    figures = measure(parts, console.print, quick=told.quick, recorded=recorded)
     report.write(told.out, figures)
     report.show(figures, console)
     console.print(f"written to {told.out}")
 
 
-def measure(parts: tuple[str, ...], say: Say, *, quick: bool) -> Figures:
-    """The figures of some parts, in the form of the file."""
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A trace for packing, and the folder with it."""
+
+    folder: Path
+    trace: str
+
+
+def measure(
+    parts: tuple[str, ...], say: Say, *, quick: bool, recorded: Recorded | None = None
+) -> Figures:
+    """The figures of some parts, in the form of the file; packing needs what is `recorded`."""
     load_before = report.load()
     found: Figures = {}
     with tempfile.TemporaryDirectory(prefix="muster-bench-") as folder:
-        for part in PARTS:
+        for part, of_part in _PARTS.items():
             if part in parts:
                 say(part)
-                found[part] = _PARTS[part](Path(folder), say, quick)
+                found[part] = of_part(Path(folder), say, quick)
+    if "packing" in parts and recorded is not None:
+        say("packing")
+        limit = PACKING_QUICK if quick else 0
+        found["packing"] = packing.measure(recorded.folder, recorded.trace, say, limit)
     return {
         "format": report.FORMAT,
         "quick": quick,

@@ -90,6 +90,8 @@ def _rows(parts: Figures) -> Iterable[tuple[str, list[tuple[str, str]]]]:
         yield "gang", _gang_rows(parts["gang"])
     if "preemption" in parts:
         yield "preemption", _preemption_rows(parts["preemption"])
+    if "packing" in parts:
+        yield "packing", _packing_rows(parts["packing"])
     if "start" in parts:
         yield "start", [("ready", f"{parts['start']['ready_s']} s")]
     for name in ("path", "managed"):
@@ -112,6 +114,23 @@ def _preemption_rows(part: Figures) -> list[tuple[str, str]]:
         (f"{size}, {part['victims']} must go", f"{part['decision_cpu_ms']} ms"),
         ("Kueue for that size (#13148)", f"{part['kueue_s']:g} s"),
     ]
+
+
+def _packing_rows(part: Figures) -> list[tuple[str, str]]:
+    rows = [
+        (f"{part['trace']}, {mark} % arrived, allocated", f"{of['mean']} ± {of['sd']} %")
+        for mark, of in part["allocated_percent"].items()
+    ]
+    for seed in part["seeds"]:
+        name = f"{part['trace']} {seed['seed']}"
+        rows.append((f"{name}, first rejection at", f"{seed['first_rejection_percent']} %"))
+        of_classes = ", ".join(
+            f"{kind} {of['rejected']}/{of['arrived']}"
+            for kind, of in seed["rejected_until_100_percent"].items()
+        )
+        rows.append((f"{name}, rejected by 100 %", of_classes))
+        rows.append((f"{name}, decisions", f"{seed['decisions_per_second']}/s"))
+    return rows
 
 
 def _path_rows(part: Figures) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from muster_scheduling.placement.columns import Columns, Shape, Vector, pods_fitting
+from muster_scheduling.placement.columns import Columns, Vector, pods_fitting
 from muster_scheduling.placement.domains import Narrowed, narrow
 from muster_scheduling.placement.plan import Plan, Seating, Unit
 from muster_scheduling.placement.request import GangRequest, PlacementPolicy
@@ -31,7 +31,11 @@ _USED_BY_GANG = 2**60
 
 @dataclass(slots=True)
 class Attempt:
-    """One order of the pod sets, seated on a private copy of what is free."""
+    """One order of the pod sets, seated on a private copy of what is free.
+
+    Sets of which one shares cards do not sit on the same nodes when both take cards: what one
+    leaves to the other there is not counted.
+    """
 
     columns: Columns
     request: GangRequest
@@ -41,6 +45,7 @@ class Attempt:
     yielding: bool = False
     free: dict[str, Vector] = field(default_factory=dict[str, Vector])
     used: Vector = field(default_factory=lambda: np.zeros(0, np.int64))
+    seated: list[tuple[int, Vector]] = field(default_factory=list[tuple[int, Vector]])
 
     def run(self) -> Seating:
         """Seat the units in order; with elastic counts, the least of each before more of any."""
@@ -85,7 +90,7 @@ class Attempt:
             found = self._seat_slices(unit, (least - 1) * size, fits)
         for index, seated in zip(unit, found or (), strict=False):
             seats[index] = seated
-            self._take(self.plans[index].shape, seated)
+            self._take(index, seated)
 
     def _seat_slices(self, unit: Unit, count: int, fits: RowFits) -> tuple[Seats, Seats] | None:
         pod_set = self.plans[unit[0]].pod_set
@@ -110,6 +115,8 @@ class Attempt:
             for resource, column in self.columns.free.items()
         }
         beside = pods_fitting(free, self.plans[unit[0]].shape, len(self.columns))
+        if self.plans[unit[1]].competes_for_cards(self.plans[unit[0]]):
+            beside = np.where(leader > 0, 0, beside)
         return RowFits(workers, leader, np.where(workers > 0, beside, 0))
 
     def _fits(self, index: int) -> Vector:
@@ -123,6 +130,9 @@ class Attempt:
         fits = found.fits.copy()
         left = pods_fitting(some, found.shape, len(self.used))
         fits[self.used] = np.where(found.fits[self.used] > 0, left, 0)
+        for other, rows in self.seated:
+            if self.plans[other].competes_for_cards(found):
+                fits[rows] = 0
         return fits
 
     def _beside(self, index: int, seats: Seats, fits: Vector) -> Vector:
@@ -140,7 +150,7 @@ class Attempt:
             return NO_SEATS
         seats = self._fill(index, narrowed)
         if len(self.plans) > 1:
-            self._take(self.plans[index].shape, seats)
+            self._take(index, seats)
         return seats
 
     def _fill(self, index: int, narrowed: Narrowed) -> Seats:
@@ -158,7 +168,9 @@ class Attempt:
         if self.yielding:
             return self._wanted_by_others(index)
         away = self.request.policy is PlacementPolicy.SPREAD
-        rank = -self.columns.packing if away else self.columns.packing
+        loss = self.plans[index].loss
+        packing = self.columns.packing if loss is None else loss
+        rank = -packing if away else packing
         if len(self.used):
             rank = rank.copy()
             rank[self.used] += _USED_BY_GANG if away else -_USED_BY_GANG
@@ -171,8 +183,9 @@ class Attempt:
                 wanted += fits_at_most(found.fits, found.pod_set.count)[0]
         return wanted
 
-    def _take(self, shape: Shape, seats: Seats) -> None:
-        for resource, quantity in shape:
+    def _take(self, index: int, seats: Seats) -> None:
+        self.seated.append((index, seats.rows))
+        for resource, quantity in self.plans[index].shape:
             if resource in self.columns.free:
                 if resource not in self.free:
                     self.free[resource] = self.columns.free[resource].copy()

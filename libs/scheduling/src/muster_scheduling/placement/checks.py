@@ -7,6 +7,14 @@ from enum import StrEnum
 from muster_domain.nodes import PodAssignment
 from muster_domain.quantity import Resources
 from muster_scheduling.placement.outcome import Gang
+from muster_scheduling.placement.record import pod_usage
+from muster_scheduling.placement.shares import (
+    GPU,
+    PODS_ON_A_CARD_MAX,
+    WHOLE,
+    Share,
+    share_of,
+)
 from muster_scheduling.placement.table import NodeTable
 
 
@@ -44,7 +52,7 @@ def _on_nodes(table: NodeTable) -> list[Violation]:
         requests = {pod_set.name: pod_set.requests for pod_set in gang.pod_sets}
         for pod in gang.placement.pods:
             on_node = sums.setdefault(pod.node, Counter())
-            on_node.update({"pods": 1000} | dict(requests.get(pod.pod_set, {})))
+            on_node.update(pod_usage(requests.get(pod.pod_set, {})))
     offered = {node.name: node.allocatable for node in table.nodes()}
     found: list[Violation] = []
     for name, usage in sums.items():
@@ -61,26 +69,41 @@ def _on_nodes(table: NodeTable) -> list[Violation]:
 
 
 def _on_devices(table: NodeTable) -> list[Violation]:
-    reported = {
-        node.name: {(device.resource, device.index) for device in node.devices}
+    memory_of = {
+        (node.name, device.resource, device.index): device.memory_bytes
         for node in table.nodes()
+        for device in node.devices
     }
-    holders: dict[tuple[str, str, int], list[str]] = {}
+    known = {node.name for node in table.nodes()}
+    holders: dict[tuple[str, str, int], list[tuple[str, Share | None]]] = {}
     for gang in table.gangs():
+        shares = {pod_set.name: share_of(pod_set.requests) for pod_set in gang.pod_sets}
         for pod in gang.placement.pods:
             for resource, indices in pod.devices.items():
+                share = shares.get(pod.pod_set) if resource == GPU else None
                 for index in indices:
-                    key = (pod.node, resource, index)
-                    holders.setdefault(key, []).append(f"{gang.workload}[{pod.rank}]")
+                    holder = (f"{gang.workload}[{pod.rank}]", share)
+                    holders.setdefault((pod.node, resource, index), []).append(holder)
     found: list[Violation] = []
-    for (name, resource, index), given_to in holders.items():
+    for key, given_to in holders.items():
+        name, resource, index = key
         device = f"{resource} {index}"
-        if len(given_to) > 1:
-            message = f"{device}: {', '.join(given_to)}"
+        if len(given_to) > 1 and not _one_card(given_to, memory_of.get(key, 0) or WHOLE):
+            message = f"{device}: {', '.join(holder for holder, _ in given_to)}"
             found.append(_violation(ViolationKind.DEVICE_GIVEN_TWICE, name, message))
-        if name in reported and (resource, index) not in reported[name]:
+        if name in known and key not in memory_of:
             found.append(_violation(ViolationKind.DEVICE_MISSING, name, device))
     return found
+
+
+def _one_card(given_to: list[tuple[str, Share | None]], memory: int) -> bool:
+    """Whether all that is given out of a card are parts, and at most one card together."""
+    parts = [share for _, share in given_to if share is not None]
+    return (
+        len(parts) == len(given_to) <= PODS_ON_A_CARD_MAX
+        and sum(share.cores_milli for share in parts) <= WHOLE
+        and sum(int(share.memory_on(memory)) for share in parts) <= memory
+    )
 
 
 def _in_gang(gang: Gang) -> list[Violation]:
@@ -103,6 +126,8 @@ def _in_gang(gang: Gang) -> list[Violation]:
 
 
 def _in_pod(workload: str, pod: PodAssignment, requests: Resources) -> list[Violation]:
+    share = share_of(requests)
+    asked = dict(requests) if share is None else {**requests, GPU: share.cards * 1000}
     return [
         _violation(
             ViolationKind.DEVICE_COUNT,
@@ -110,7 +135,7 @@ def _in_pod(workload: str, pod: PodAssignment, requests: Resources) -> list[Viol
             f"{pod.pod_set}[{pod.index}]: {len(indices)} devices of {resource}",
         )
         for resource, indices in pod.devices.items()
-        if len(set(indices)) * 1000 != requests.get(resource, 0)
+        if len(set(indices)) * 1000 != asked.get(resource, 0)
     ]
 
 

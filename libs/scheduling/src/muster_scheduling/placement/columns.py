@@ -23,6 +23,7 @@ from muster_scheduling.placement.record import (
     is_extended,
     label_of,
 )
+from muster_scheduling.placement.shares import GPU, Cards, Share, pods_sharing
 
 Vector = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -85,7 +86,10 @@ class Columns:
     _largest: dict[str, int] = field(init=False)
     _labels: dict[str, LabelColumn] = field(init=False, default_factory=dict[str, LabelColumn])
     _taints: TaintColumn | None = field(init=False, default=None)
-    _fitting: dict[Shape, _Fitting] = field(init=False, default_factory=dict[Shape, _Fitting])
+    _fitting: dict[tuple[Shape, Share | None], _Fitting] = field(
+        init=False, default_factory=dict[tuple[Shape, Share | None], _Fitting]
+    )
+    _cards: Cards | None = field(init=False, default=None)
     _memory: dict[Hashable, tuple[int, object]] = field(
         init=False, default_factory=dict[Hashable, tuple[int, object]]
     )
@@ -158,6 +162,8 @@ class Columns:
             return False
         self._with_devices.subtract(device_resources(before))
         self._with_devices.update(device_resources(after))
+        if before.devices != after.devices:
+            self._cards = None
         if before.labels != after.labels or before.taints != after.taints:
             self._labels.clear()
             self._taints = None
@@ -196,27 +202,62 @@ class Columns:
                 mask |= column > 0
         return mask
 
-    def fitting(self, shape: Shape) -> Vector:
-        """How many pods of a shape fit on each node by resources alone. Not to be changed."""
-        position = self._log_start + len(self._log)
-        known = self._fitting.get(shape)
+    @property
+    def cards(self) -> Cards:
+        """The cards of each node, from the first on; as many columns as the largest node has."""
+        if self._cards is None:
+            most = max((len(record.card_indices) for record in self.records), default=0)
+            self._cards = Cards.none(len(self), most)
+            for row, record in enumerate(self.records):
+                record.write_cards(self._cards, row)
+        return self._cards
+
+    @property
+    def cards_total(self) -> int:
+        """How many cards all nodes have, healthy or not."""
+        return sum(len(record.card_indices) for record in self.records)
+
+    @property
+    def card_memory(self) -> int:
+        """The memory of the largest card, in bytes or units; a share is a part of such a card."""
+        return int(self.cards.memory.max(initial=1))
+
+    @property
+    def position(self) -> int:
+        """Counts the changes to what is free."""
+        return self._log_start + len(self._log)
+
+    def knows(self, position: int) -> bool:
+        """Whether it is known what changed after a position."""
+        return position >= self._log_start
+
+    def changed_since(self, position: int) -> Vector:
+        """Rows whose free quantities changed after a position that is known."""
+        return np.unique(np.array(self._log[position - self._log_start :], np.int64))
+
+    def fitting(self, shape: Shape, share: Share | None = None) -> Vector:
+        """How many pods of a shape and share fit on each node by these alone. Not to be changed."""
+        key = (shape, share)
+        known = self._fitting.get(key)
         if known is None:
             if len(self._fitting) >= _CACHED_SHAPES:
                 del self._fitting[next(iter(self._fitting))]
-            known = _Fitting(pods_fitting(self.free, shape, len(self)), position)
-            self._fitting[shape] = known
-        elif known.seen < self._log_start or position - known.seen > len(self) // 8:
-            known.pods = pods_fitting(self.free, shape, len(self))
-        elif known.seen < position:
-            rows = np.array(self._log[known.seen - self._log_start :], np.int64)
-            some = {
-                resource: self.free[resource][rows]
-                for resource, _ in shape
-                if resource in self.free
-            }
-            known.pods[rows] = pods_fitting(some, shape, len(rows))
-        known.seen = position
+            pods = self._fitting_on(np.arange(len(self)), shape, share)
+            known = self._fitting[key] = _Fitting(pods, self.position)
+        elif not self.knows(known.seen) or self.position - known.seen > len(self) // 8:
+            known.pods = self._fitting_on(np.arange(len(self)), shape, share)
+        elif known.seen < self.position:
+            rows = self.changed_since(known.seen)
+            known.pods[rows] = self._fitting_on(rows, shape, share)
+        known.seen = self.position
         return known.pods
+
+    def _fitting_on(self, rows: Vector, shape: Shape, share: Share | None) -> Vector:
+        free = {
+            resource: self.free[resource][rows] for resource, _ in shape if resource in self.free
+        }
+        pods = pods_fitting(free, shape, len(rows))
+        return pods if share is None else np.minimum(pods, pods_sharing(self.cards.at(rows), share))
 
     def share_of_largest(self, shape: Shape) -> int:
         """The dominant share of one pod in the largest node, in parts of 2**20, rounded down."""
@@ -243,6 +284,7 @@ class Columns:
         self._labels.clear()
         self._taints = None
         self._fitting.clear()
+        self._cards = None
         self.version += 1
 
     def _find_largest(self) -> dict[str, int]:
@@ -265,6 +307,8 @@ class Columns:
                 extended += part
             elif resource in {"cpu", "memory"}:
                 share += part
+        if self._cards is not None and GPU in self._with_devices:
+            record.write_cards(self._cards, row)
         self.packing[row] = (min(extended, _EXTENDED_MAX) << _EXTENDED_SHIFT) + share
 
 

@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from muster_domain.nodes import Device
+from muster_scheduling.placement.shares import Cards, Numbers, Share
 
 
 def pick_devices(free: Sequence[Device], count: int) -> tuple[int, ...]:
@@ -22,3 +25,18 @@ def pick_devices(free: Sequence[Device], count: int) -> tuple[int, ...]:
     for _, numa in sorted((-len(indices), numa) for numa, indices in by_numa.items()):
         taken += sorted(by_numa[numa])[: count - len(taken)]
     return tuple(sorted(taken))
+
+
+def pick_cards(cards: Cards, share: Share, loss: Numbers) -> tuple[int, ...]:
+    """Positions of the cards of one node that a pod shares, and gives it its share of them.
+
+    One card: the one with room where the loss is least. Several: those with most room, so that as
+    many pods as fit in number fit in fact; equal ones by loss. Ties go to the lowest position.
+    """
+    room = cards.room(share)
+    rank = loss if share.cards == 1 else np.zeros_like(room)
+    order = np.lexsort((loss, -room if share.cards > 1 else rank, room == 0))
+    chosen = sorted(int(position) for position in order[: share.cards])
+    for position in chosen:
+        cards.give(position, share)
+    return tuple(chosen)

@@ -4,7 +4,7 @@ Every check is evaluated once per distinct label value or list of taints, then s
 As in Kubernetes, an affinity term without requirements matches no node.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -53,23 +53,37 @@ class Eligibility:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
-    labels: tuple[tuple[str, str], ...]
-    required: tuple[Selector, ...]
-    preferred: tuple[tuple[int, Selector], ...]
-    tolerations: tuple[Toleration, ...]
-    levels: tuple[str, ...]
-    extended: tuple[str, ...]
+class NodeRules:
+    """All that a pod set says about nodes, apart from quantities."""
+
+    labels: tuple[tuple[str, str], ...] = ()
+    required: tuple[Selector, ...] = ()
+    preferred: tuple[tuple[int, Selector], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    levels: tuple[str, ...] = ()
+    extended: tuple[str, ...] = ()
+
+    @property
+    def required_only(self) -> "NodeRules":
+        """Without what only prefers some nodes to others."""
+        return replace(self, preferred=(), extended=())
 
 
 def eligibility(columns: Columns, pod_set: PodSetRequest, excluded: frozenset[str]) -> Eligibility:
     """What the checks say about every node. Not to be changed."""
-    rules = _rules(pod_set)
+    return eligible_under(columns, node_rules(pod_set), excluded)
+
+
+def eligible_under(
+    columns: Columns, rules: NodeRules, excluded: frozenset[str] = frozenset()
+) -> Eligibility:
+    """As `eligibility`, for rules. Not to be changed."""
     key = (Eligibility, rules, excluded)
     return columns.remembered(key, lambda: _check_all(columns, rules, excluded))
 
 
-def _rules(pod_set: PodSetRequest) -> _Rules:
+def node_rules(pod_set: PodSetRequest) -> NodeRules:
+    """The rules of a pod set: its own demand and that of its flavors."""
     labels = set(pod_set.demand.node_selector.items())
     tolerations = list(pod_set.demand.tolerations)
     for flavor in pod_set.flavors:
@@ -77,7 +91,7 @@ def _rules(pod_set: PodSetRequest) -> _Rules:
         tolerations += flavor.tolerations
     affinity = pod_set.demand.affinity
     requests = pod_set.requests
-    return _Rules(
+    return NodeRules(
         labels=tuple(sorted(labels)),
         required=affinity.required_terms,
         preferred=tuple((term.weight, term.term) for term in affinity.preferred_terms),
@@ -87,7 +101,7 @@ def _rules(pod_set: PodSetRequest) -> _Rules:
     )
 
 
-def _check_all(columns: Columns, rules: _Rules, excluded: frozenset[str]) -> Eligibility:
+def _check_all(columns: Columns, rules: NodeRules, excluded: frozenset[str]) -> Eligibility:
     nothing = np.zeros(len(columns), np.int64)
     found = Eligibility(nothing, [], nothing.copy())
     _check_excluded(found, columns, excluded)

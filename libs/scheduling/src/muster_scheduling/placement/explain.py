@@ -7,7 +7,7 @@ import numpy as np
 from muster_domain.conditions import Explanation, UnplaceableReason
 from muster_domain.quantity import format_quantity
 from muster_domain.workload import TopologyMode
-from muster_scheduling.placement.columns import LIMIT, Columns
+from muster_scheduling.placement.columns import LIMIT, Columns, Mask
 from muster_scheduling.placement.domains import narrow
 from muster_scheduling.placement.outcome import (
     PodSetVerdict,
@@ -20,6 +20,7 @@ from muster_scheduling.placement.plan import Plan, Seating
 from muster_scheduling.placement.record import MILLI, PODS, is_extended
 from muster_scheduling.placement.request import GangRequest, PodSetRequest
 from muster_scheduling.placement.seating import fits_at_most
+from muster_scheduling.placement.shares import GPU, Share
 from muster_scheduling.placement.topology.rows import RowFits, row_tree, seat_rows
 from muster_scheduling.placement.topology.selection import NotFitting
 from muster_scheduling.placement.topology.terms import UnusableRequest, resolve, slice_size
@@ -210,7 +211,21 @@ def _resource_refusals(columns: Columns, found: Plan) -> list[Refusal]:
                 )
             )
             left = left & ~short
+    if found.share is not None and left.any():
+        refusals.append(_share_refusal(columns, found.share, left))
     return refusals
+
+
+def _share_refusal(columns: Columns, share: Share, left: Mask) -> Refusal:
+    """No card with room for the share, or too few of them; both sides in thousandths of a card."""
+    of_cards = columns.cards.at(np.flatnonzero(left)).left_milli
+    return Refusal(
+        predicate=Predicate.RESOURCE,
+        detail=f"{GPU} share" if share.cards == 1 else f"{GPU} shares on {share.cards} cards",
+        nodes=int(np.count_nonzero(left)),
+        asked_milli=share.milli_of(columns.card_memory),
+        largest_free_milli=int(of_cards.max(initial=0)),
+    )
 
 
 def _is_short(found: Plan, verdict: PodSetVerdict) -> bool:

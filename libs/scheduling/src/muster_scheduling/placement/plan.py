@@ -12,6 +12,7 @@ from muster_scheduling.placement.eligibility import Eligibility, eligibility
 from muster_scheduling.placement.record import pod_usage
 from muster_scheduling.placement.request import PodSetRequest
 from muster_scheduling.placement.seating import Seats
+from muster_scheduling.placement.shares import GPU, Share, share_of
 
 Unit = tuple[int, ...]
 """Pod sets seated in one step: a set by itself, or the workers and the leader of a group."""
@@ -19,19 +20,31 @@ Unit = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One pod set against the nodes as they are: `fits` is how many of its pods each can seat."""
+    """One pod set against the nodes as they are: `fits` is how many of its pods each can seat.
+
+    `share` is the part of cards that a pod takes; `loss`, where nodes are ranked by it, orders
+    them by what a pod costs there.
+    """
 
     pod_set: PodSetRequest
     shape: Shape
     eligible: Eligibility
     domains: Domains
     fits: Vector
+    share: Share | None = None
+    loss: Vector | None = None
 
     @property
     def required(self) -> bool:
         """Whether all its pods must share a topology domain."""
         topology = self.pod_set.topology
         return topology is not None and topology.mode is TopologyMode.REQUIRED
+
+    def competes_for_cards(self, other: "Plan") -> bool:
+        """Whether both take cards, and at least one of them in shares."""
+        if self.share is None and other.share is None:
+            return False
+        return all(one.share or one.pod_set.requests.get(GPU) for one in (self, other))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +63,15 @@ class Seating:
 def plan(columns: Columns, pod_set: PodSetRequest, excluded: frozenset[str]) -> Plan:
     """Evaluate one pod set against all nodes."""
     shape = tuple(sorted(pod_usage(pod_set.requests).items()))
+    share = share_of(pod_set.requests)
     eligible = eligibility(columns, pod_set, excluded)
     return Plan(
         pod_set=pod_set,
         shape=shape,
         eligible=eligible,
         domains=domains(columns, pod_set.topology_levels),
-        fits=np.where(eligible.usable, columns.fitting(shape), 0),
+        fits=np.where(eligible.usable, columns.fitting(shape, share), 0),
+        share=share,
     )
 
 

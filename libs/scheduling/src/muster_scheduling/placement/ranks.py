@@ -1,17 +1,20 @@
 """From counts per node to a seat for every pod: ranks, indices and devices."""
 
 from collections.abc import Sequence
+from typing import assert_never
 
 import numpy as np
 
 from muster_domain.nodes import Device, Placement, PodAssignment, TopologyAssignment
 from muster_scheduling.placement.columns import Columns
-from muster_scheduling.placement.devices import pick_devices
+from muster_scheduling.placement.devices import pick_cards, pick_devices
 from muster_scheduling.placement.outcome import Gang, SeatedPodSet
+from muster_scheduling.placement.packing.mix import kind_of
 from muster_scheduling.placement.plan import Plan, Seating
 from muster_scheduling.placement.record import MILLI
-from muster_scheduling.placement.request import GangRequest, PodSetRequest
+from muster_scheduling.placement.request import GangRequest, PlacementPolicy, PodSetRequest
 from muster_scheduling.placement.seating import Seats
+from muster_scheduling.placement.shares import GPU, Cards, Share, share_of
 from muster_scheduling.placement.table import NodeTable
 from muster_scheduling.placement.topology.reported import topology_of
 
@@ -24,7 +27,7 @@ def seat_members(
     Ranks follow pod sets as written and pod indices within a set. A set's nodes are taken in the
     order of their topology domains, then of their names, so that near ranks sit near each other.
     """
-    hand_out = FreeDevices(table)
+    hand_out = FreeDevices(table, request.policy)
     pods: list[PodAssignment] = []
     for found, seats in zip(plans, seating.seats, strict=True):
         pods += _seat_set(table, hand_out, found, seats, first_rank=len(pods))
@@ -67,15 +70,21 @@ def nodes_in_order(columns: Columns, found: Plan, seats: Seats) -> list[str]:
 
 
 class FreeDevices:
-    """Free devices of the nodes in use, less what this gang has been given."""
+    """Free devices of the nodes in use, less what this gang has been given.
 
-    def __init__(self, table: NodeTable) -> None:
+    A gang takes the cards of one node whole or in shares, not both (`attempt`).
+    """
+
+    def __init__(self, table: NodeTable, policy: PlacementPolicy = PlacementPolicy.BINPACK) -> None:
         self._table = table
+        self._policy = policy
         self._free: dict[tuple[str, str], list[Device]] = {}
+        self._cards: dict[str, Cards] = {}
 
     def take(self, node: str, pod_set: PodSetRequest) -> dict[str, tuple[int, ...]]:
         """The devices of one more pod on a node, by resource."""
-        given: dict[str, tuple[int, ...]] = {}
+        share = share_of(pod_set.requests)
+        given = {} if share is None else {GPU: self._take_share(node, pod_set, share)}
         for resource in sorted(pod_set.requests):
             count = pod_set.requests[resource] // MILLI
             if not count or not self._table.columns.has_devices(resource):
@@ -88,6 +97,23 @@ class FreeDevices:
             if picked:
                 given[resource] = picked
         return given
+
+    def _take_share(self, node: str, pod_set: PodSetRequest, share: Share) -> tuple[int, ...]:
+        record = self._table.record(node)
+        cards = self._cards.setdefault(node, record.cards())
+        left = cards.left_milli
+        match self._policy:
+            case PlacementPolicy.BINPACK:
+                loss = left
+            case PlacementPolicy.SPREAD:
+                loss = -left
+            case PlacementPolicy.FRAGMENTATION:
+                row = self._table.columns.row[node]
+                loss = self._table.losses.of_cards(kind_of(pod_set), row, left)
+            case _:
+                assert_never(self._policy)
+        indices = record.card_indices
+        return tuple(indices[position] for position in pick_cards(cards, share, loss))
 
 
 def _seat_set(

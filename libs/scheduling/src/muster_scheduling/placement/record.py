@@ -5,6 +5,15 @@ from dataclasses import dataclass, field
 from muster_domain.nodes import Device, DeviceHealth, Node, NodeCondition
 from muster_domain.quantity import Resources
 from muster_scheduling.placement.outcome import Gang
+from muster_scheduling.placement.shares import (
+    GPU,
+    PODS_ON_A_CARD_MAX,
+    SHARE_RESOURCES,
+    WHOLE,
+    Cards,
+    Share,
+    share_of,
+)
 
 PODS = "pods"
 HOSTNAME = "kubernetes.io/hostname"
@@ -13,10 +22,14 @@ MILLI = 1000
 
 @dataclass(slots=True)
 class Holding:
-    """What one gang holds on one node: milli-units and device indices, by resource."""
+    """What one gang holds on one node: milli-units and device indices, by resource.
+
+    `shares` are parts of cards, by the card's index.
+    """
 
     usage: dict[str, int] = field(default_factory=dict[str, int])
     devices: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
+    shares: list[tuple[int, Share]] = field(default_factory=list[tuple[int, Share]])
 
 
 @dataclass(slots=True)
@@ -24,6 +37,7 @@ class NodeRecord:
     """A node's own report, and the sum of the seats bound to it.
 
     `node` is `None` while gangs are seated on a node that has not reported or was removed.
+    `card_indices` are those of its cards, by their position among the node's `Cards`.
     """
 
     name: str
@@ -31,14 +45,18 @@ class NodeRecord:
     condition: NodeCondition = NodeCondition.READY
     used: dict[str, int] = field(default_factory=dict[str, int])
     taken: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
+    shared: dict[int, list[Share]] = field(default_factory=dict[int, list[Share]])
     gangs: dict[str, Holding] = field(default_factory=dict[str, Holding])
+    card_indices: tuple[int, ...] = ()
     _healthy: dict[str, list[Device]] = field(default_factory=dict[str, list[Device]])
 
     def report(self, node: Node | None) -> None:
         """Take over what the node says of itself, or that it is gone."""
         self.node = node
         self._healthy = {}
-        for device in node.devices if node is not None else ():
+        devices = node.devices if node is not None else ()
+        self.card_indices = tuple(device.index for device in devices if device.resource == GPU)
+        for device in devices:
             of_resource = self._healthy.setdefault(device.resource, [])
             if device.health is DeviceHealth.HEALTHY:
                 of_resource.append(device)
@@ -48,7 +66,7 @@ class NodeRecord:
         self.gangs[workload] = holding
         for resource, quantity in holding.usage.items():
             self.used[resource] = self.used.get(resource, 0) + quantity
-        self._count_devices(holding.devices)
+        self._count_devices(holding)
 
     def remove(self, workload: str) -> None:
         """Take a gang's pods away; the record is then as if they had never been here."""
@@ -59,9 +77,9 @@ class NodeRecord:
                 self.used[resource] = left
             else:
                 del self.used[resource]
-        self.taken = {}
+        self.taken, self.shared = {}, {}
         for other in self.gangs.values():
-            self._count_devices(other.devices)
+            self._count_devices(other)
 
     def free_milli(self, resource: str) -> int:
         """What is left, below zero where a node shrank under its pods.
@@ -78,16 +96,49 @@ class NodeRecord:
     def free_devices(self, resource: str) -> list[Device]:
         """Healthy devices that nobody holds, in the node's order."""
         taken = self.taken.get(resource, ())
-        return [device for device in self._healthy.get(resource, ()) if device.index not in taken]
+        shared = self.shared if resource == GPU else ()
+        return [
+            device
+            for device in self._healthy.get(resource, ())
+            if device.index not in taken and device.index not in shared
+        ]
 
-    def _count_devices(self, devices: dict[str, set[int]]) -> None:
-        for resource, indices in devices.items():
+    def write_cards(self, cards: Cards, row: int) -> None:
+        """Write down what is left of each card: nothing of one that is given out whole."""
+        cards.pods[row] = PODS_ON_A_CARD_MAX
+        taken = self.taken.get(GPU, ())
+        usable = {d.index: d for d in self._healthy.get(GPU, ()) if d.index not in taken}
+        for position, index in enumerate(self.card_indices):
+            if index in usable:
+                memory = usable[index].memory_bytes or WHOLE
+                cards.memory[row, position] = cards.free_memory[row, position] = memory
+                cards.cores_milli[row, position] = cards.pods[row, position] = 0
+                for share in self.shared.get(index, ()):
+                    cards.give((row, position), share)
+
+    def cards(self) -> Cards:
+        """What is left of each card."""
+        found = Cards.none(1, len(self.card_indices))
+        self.write_cards(found, 0)
+        return found.at(0)
+
+    def _count_devices(self, holding: Holding) -> None:
+        for resource, indices in holding.devices.items():
             self.taken.setdefault(resource, set()).update(indices)
+        for index, share in holding.shares:
+            self.shared.setdefault(index, []).append(share)
 
 
 def pod_usage(requests: Resources) -> dict[str, int]:
-    """Milli-units that one pod takes from its node: what it asks for, and one of `pods`."""
-    usage = {resource: quantity for resource, quantity in requests.items() if quantity}
+    """Milli-units that one pod takes from its node: what it asks for, and one of `pods`.
+
+    Without what is taken from single cards (`shares`).
+    """
+    usage = {
+        resource: quantity
+        for resource, quantity in requests.items()
+        if quantity and resource not in SHARE_RESOURCES
+    }
     usage.setdefault(PODS, MILLI)
     return usage
 
@@ -95,13 +146,18 @@ def pod_usage(requests: Resources) -> dict[str, int]:
 def holdings(gang: Gang) -> dict[str, Holding]:
     """What a gang holds, by node name."""
     usage_of = {pod_set.name: pod_usage(pod_set.requests) for pod_set in gang.pod_sets}
+    share_by_set = {pod_set.name: share_of(pod_set.requests) for pod_set in gang.pod_sets}
     by_node: dict[str, Holding] = {}
     for pod in gang.placement.pods:
         holding = by_node.setdefault(pod.node, Holding())
         for resource, quantity in usage_of[pod.pod_set].items():
             holding.usage[resource] = holding.usage.get(resource, 0) + quantity
+        share = share_by_set[pod.pod_set]
         for resource, indices in pod.devices.items():
-            holding.devices.setdefault(resource, set()).update(indices)
+            if share is not None and resource == GPU:
+                holding.shares += [(index, share) for index in indices]
+            else:
+                holding.devices.setdefault(resource, set()).update(indices)
     return by_node
 
 

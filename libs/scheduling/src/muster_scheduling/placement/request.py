@@ -17,11 +17,13 @@ class PlacementPolicy(StrEnum):
     """How seats are chosen among the nodes that fit.
 
     BINPACK takes few nodes and the fullest that fit, so whole nodes stay free. SPREAD takes as
-    many nodes as possible and the emptiest first.
+    many nodes as possible and the emptiest first. FRAGMENTATION takes the nodes and cards where a
+    pod costs least of what the pods seen so far could still use (`packing`).
     """
 
     BINPACK = "binpack"
     SPREAD = "spread"
+    FRAGMENTATION = "fragmentation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,18 @@ gangs may arrive in any order: a gang bound to a node that has not reported yet 
 as soon as the node does.
 """
 
+from typing import TYPE_CHECKING
+
 from muster_domain.errors import Conflict, NotFound
 from muster_domain.nodes import Node, NodeCondition
 from muster_scheduling.placement.columns import Columns
 from muster_scheduling.placement.outcome import Gang
+from muster_scheduling.placement.packing.losses import Losses
 from muster_scheduling.placement.record import Holding, NodeRecord, holdings
+from muster_scheduling.placement.shares import GPU, PODS_ON_A_CARD_MAX
+
+if TYPE_CHECKING:
+    from muster_scheduling.placement.packing.prices import PackingPrices
 
 
 class NodeTable:
@@ -20,6 +27,8 @@ class NodeTable:
         self._records: dict[str, NodeRecord] = {}
         self._gangs: dict[str, Gang] = {}
         self._columns: Columns | None = None
+        self._losses: Losses | None = None
+        self.prices: PackingPrices = ()
 
     def put_node(self, node: Node, condition: NodeCondition | None = None) -> None:
         """Add a node, or replace what it reported; a known node keeps its condition.
@@ -135,6 +144,14 @@ class NodeTable:
             self._columns = Columns([record for record in present if record.node is not None])
         return self._columns
 
+    @property
+    def losses(self) -> Losses:
+        """What a pod costs on each node at `prices`."""
+        known, columns = self._losses, self.columns
+        if known is None or not known.holds_for(columns, self.prices):
+            self._losses = known = Losses(columns, self.prices)
+        return known
+
     def _present(self, name: str) -> NodeRecord:
         record = self._records.get(name)
         if record is None or record.node is None:
@@ -171,3 +188,15 @@ def _check_free(record: NodeRecord, holding: Holding) -> None:
     for resource, indices in holding.devices.items():
         if not indices <= {device.index for device in record.free_devices(resource)}:
             raise Conflict(f"node {record.name}: a device of {resource} is not free any more")
+    if holding.shares:
+        _check_shares(record, holding)
+
+
+def _check_shares(record: NodeRecord, holding: Holding) -> None:
+    cards, indices = record.cards(), record.card_indices
+    for index in sorted(holding.devices.get(GPU, ())):
+        cards.pods[indices.index(index)] = PODS_ON_A_CARD_MAX
+    for index, share in holding.shares:
+        if index not in indices or not cards.room(share)[indices.index(index)]:
+            raise Conflict(f"node {record.name}: card {index} has no room for the share any more")
+        cards.give(indices.index(index), share)
