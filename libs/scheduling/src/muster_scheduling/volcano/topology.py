@@ -96,6 +96,16 @@ def seat_in_tree(
     return None
 
 
+def seat_inside(
+    session: Session, job: Job, worksheet: Worksheet, name: str, seat: SeatTasks
+) -> Statement | None:
+    """Seat a job inside one given HyperNode, or leave everything as it was."""
+    tried = _try_turns(session, job, worksheet, name, seat) or _try_whole(
+        session, job, worksheet, name, seat
+    )
+    return None if tried is None else _do_again(session, worksheet, tried)
+
+
 def gradients(
     session: Session, job: Job, sub_job: SubJob | None, inside: str, *, make_room: bool
 ) -> list[list[str]]:

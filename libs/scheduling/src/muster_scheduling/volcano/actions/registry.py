@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from muster_scheduling.volcano.actions.allocate import allocate
 from muster_scheduling.volcano.actions.backfill import backfill
 from muster_scheduling.volcano.actions.enqueue import enqueue
+from muster_scheduling.volcano.actions.gangpreempt import gangpreempt
+from muster_scheduling.volcano.actions.gangreclaim import gangreclaim
 from muster_scheduling.volcano.actions.preempt import preempt
 from muster_scheduling.volcano.actions.reclaim import reclaim
 from muster_scheduling.volcano.actions.shuffle import shuffle
@@ -16,6 +18,8 @@ ACTIONS: Mapping[str, Action] = {
     "enqueue": enqueue,
     "allocate": allocate,
     "backfill": backfill,
+    "gangpreempt": gangpreempt,
+    "gangreclaim": gangreclaim,
     "preempt": preempt,
     "reclaim": reclaim,
     "shuffle": shuffle,

@@ -61,6 +61,10 @@ def open_proportion(session: Session, option: PluginOption) -> None:
     points.allocatable.add(option, lambda queue, task: within(queue, (task,)))
     points.preemptive.add(option, within)
     points.reclaimable.add(option, victims)
+    points.bundle.add(
+        option,
+        lambda _, tasks, reclaim: not reclaim or len(victims(tasks[0], tasks)) == len(tasks),
+    )
     points.job_enqueueable.add(option, lambda job: _vote(session, accounts[job.queue], job))
 
 

@@ -1,0 +1,119 @@
+"""Whole gangs give way to whole gangs, as few as possible, in one domain (K1 to K9)."""
+
+from muster_domain.queues import HyperNode
+from muster_domain.volcano import Pod, PodGroup
+from muster_domain.workload import NetworkTopology
+from muster_scheduling.volcano import Plan, run_session
+
+from .builders import configure, evicted, gang, node, pod, pods, queue, snapshot
+
+PREEMPT = configure("gangpreempt", "priority gang conformance network-topology-aware predicates")
+RECLAIM = configure("gangreclaim", "priority gang conformance capacity predicates")
+PRIORITIES = {"high": 100, "low": 1}
+
+
+def places(plan: Plan) -> dict[str, str]:
+    return {found.pod.removeprefix("ns/"): found.node for found in plan.pipelines}
+
+
+def running(
+    name: str, least: int, *nodes: str, **fields: object
+) -> tuple[PodGroup, tuple[Pod, ...]]:
+    members = [pod(name, f"{name}-{number}", on=on) for number, on in enumerate(nodes)]
+    return gang(name, least, members, priority_class="low", **fields)
+
+
+def test_surplus_goes_before_any_whole_gang() -> None:
+    plan = run_session(
+        snapshot(
+            [node(name, "cpu=1") for name in "abcdef"],
+            [
+                running("elastic", 1, "a", "b", "c"),
+                running("rigid", 3, "d", "e", "f"),
+                gang("new", 2, pods("new", 2), priority_class="high"),
+            ],
+            priorities=PRIORITIES,
+        ),
+        PREEMPT,
+    )
+    assert evicted(plan) == ["elastic-1", "elastic-2"]
+    assert sorted(places(plan).values()) == ["b", "c"]
+
+
+def test_one_whole_gang_goes_rather_than_one_pod_of_each() -> None:
+    gangs = [running(name, 2, f"{name}1", f"{name}2") for name in "xyz"]
+    plan = run_session(
+        snapshot(
+            [node(f"{name}{number}", "cpu=1") for name in "xyz" for number in (1, 2)],
+            [*gangs, gang("new", 2, pods("new", 2), priority_class="high")],
+            priorities=PRIORITIES,
+        ),
+        PREEMPT,
+    )
+    assert evicted(plan) == ["z-0", "z-1"]
+
+
+def test_no_more_goes_than_is_needed() -> None:
+    plan = run_session(
+        snapshot(
+            [node(f"n{number}", "cpu=1") for number in range(10)],
+            [
+                running("wide", 0, *(f"n{number}" for number in range(10))),
+                gang("new", 1, pods("new", 1), priority_class="high"),
+            ],
+            priorities=PRIORITIES,
+        ),
+        PREEMPT,
+    )
+    assert len(evicted(plan)) == 1
+
+
+def test_nobody_goes_where_the_gang_would_still_not_be_whole() -> None:
+    plan = run_session(
+        snapshot(
+            [node("a", "cpu=1"), node("b", "cpu=1")],
+            [running("low", 2, "a", "b"), gang("new", 3, pods("new", 3), priority_class="high")],
+            priorities=PRIORITIES,
+        ),
+        PREEMPT,
+    )
+    assert plan.evictions == ()
+    assert plan.pipelines == ()
+
+
+def test_room_is_made_inside_one_hyper_node() -> None:
+    leaves = [
+        HyperNode(name="s0", tier=1, node_members=("n0", "n1")),
+        HyperNode(name="s1", tier=1, node_members=("n2", "n3")),
+    ]
+    one_leaf = NetworkTopology(highest_tier=1)
+    plan = run_session(
+        snapshot(
+            [node(f"n{number}", "cpu=1") for number in range(4)],
+            [
+                running("x", 1, "n1"),
+                running("y", 1, "n2"),
+                gang("new", 2, pods("new", 2), priority_class="high", network_topology=one_leaf),
+            ],
+            priorities=PRIORITIES,
+            hyper_nodes=leaves,
+        ),
+        PREEMPT,
+    )
+    assert len(evicted(plan)) == 1
+    assert set(places(plan).values()) in ({"n0", "n1"}, {"n2", "n3"})
+
+
+def test_a_queue_takes_back_whole_gangs_and_only_what_it_is_due() -> None:
+    queues = [queue("mine", deserved="cpu=2"), queue("theirs", deserved="cpu=2")]
+    theirs = [running(name, 2, f"{name}1", f"{name}2", queue="theirs") for name in "xy"]
+    plan = run_session(
+        snapshot(
+            [node(f"{name}{number}", "cpu=1") for name in "xy" for number in (1, 2)],
+            [*theirs, gang("new", 2, pods("new", 2), queue="mine")],
+            queues=queues,
+            priorities=PRIORITIES,
+        ),
+        RECLAIM,
+    )
+    assert evicted(plan) == ["y-0", "y-1"]
