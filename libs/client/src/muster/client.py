@@ -22,6 +22,7 @@ from muster_contracts.api import (
     Books,
     CheckAnswer,
     EndJob,
+    FlowView,
     Noted,
     ObjectList,
     ObjectView,
@@ -200,6 +201,10 @@ class Client:
     def object(self, kind: str, name: str, namespace: str) -> ObjectView:
         """One declared object."""
         return self._get(ObjectView, f"/v1/objects/{kind}/{name}", {"namespace": namespace})
+
+    def flow(self, name: str, namespace: str) -> FlowView:
+        """A JobFlow and how far it is."""
+        return self._get(FlowView, f"/v1/jobflows/{name}", {"namespace": namespace})
 
     def delete(self, kind: str, name: str, namespace: str) -> AppliedObject:
         """Delete a declared object."""

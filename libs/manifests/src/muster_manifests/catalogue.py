@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar, cast, get_args
 
 from muster_domain.budgets import Budget
+from muster_domain.job_flow import JobFlow, JobTemplate
 from muster_domain.queue_tree import tree_root
 from muster_domain.queues import (
     AdmissionCheck,
@@ -86,7 +87,7 @@ class ObjectCatalogue:
     """Every declared object, by kind, and what follows from them together.
 
     The mappings are live views: they change as the stream is applied and must not be written to.
-    LocalQueues and PodGroups are keyed `namespace/name`, everything else by name.
+    What lives in a namespace is keyed `namespace/name`, everything else by name.
     """
 
     def __init__(self) -> None:
@@ -154,6 +155,11 @@ class ObjectCatalogue:
     def nodes(self) -> Mapping[str, NodeObject]:
         """Declared nodes by name."""
         return self._view(NodeObject)
+
+    @property
+    def job_flows(self) -> Mapping[str, JobFlow]:
+        """JobFlows by `namespace/name`."""
+        return self._view(JobFlow)
 
     @property
     def pod_groups(self) -> Mapping[str, PodGroup]:
@@ -294,7 +300,7 @@ def declared(document: Document) -> DeclaredObject:
 
 
 def _view_key(content: DeclaredObject) -> str:
-    if isinstance(content, LocalQueue | PodGroup):
+    if isinstance(content, JobFlow | JobTemplate | LocalQueue | PodGroup):
         return content.key
     if isinstance(content, NodeObject):
         return content.node.name

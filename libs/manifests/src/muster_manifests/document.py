@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from muster_domain.budgets import Budget
+from muster_domain.job_flow import JobFlow, JobTemplate
 from muster_domain.queues import (
     AdmissionCheck,
     ClusterQueue,
@@ -32,6 +33,8 @@ DeclaredObject: TypeAlias = (
     | ClusterQueue
     | Cohort
     | HyperNode
+    | JobFlow
+    | JobTemplate
     | KueueConfiguration
     | LocalQueue
     | Namespace

@@ -27,6 +27,7 @@ from muster_manifests.kueue.queues import read_cluster_queue, read_cohort, read_
 from muster_manifests.kueue.workload import read_workload
 from muster_manifests.manifest import Manifest
 from muster_manifests.money import read_budget, read_prices
+from muster_manifests.volcano.flow import read_job_flow, read_job_template
 from muster_manifests.volcano.job import read_volcano_job
 from muster_manifests.volcano.pod_group import read_pod_group
 from muster_manifests.volcano.queue import read_queue
@@ -77,6 +78,8 @@ KINDS: dict[tuple[str, str], KindEntry] = {
     ("scheduling.volcano.sh", "PodGroup"): _namespaced(read_pod_group, "v1beta1"),
     ("scheduling.x-k8s.io", "PodGroup"): _namespaced(read_pod_group, "v1alpha1"),
     ("batch.volcano.sh", "Job"): _namespaced(read_volcano_job, "v1alpha1"),
+    ("flow.volcano.sh", "JobTemplate"): _namespaced(read_job_template, "v1alpha1"),
+    ("flow.volcano.sh", "JobFlow"): _namespaced(read_job_flow, "v1alpha1"),
     ("topology.volcano.sh", "HyperNode"): _cluster_wide(read_hyper_node, "v1alpha1"),
     (MUSTER, "Budget"): _cluster_wide(read_budget, "v1alpha1"),
     (MUSTER, "PriceList"): _cluster_wide(read_prices, "v1alpha1"),
@@ -109,7 +112,7 @@ KINDS: dict[tuple[str, str], KindEntry] = {
 LEFT_ALONE = frozenset({
     "ClusterRole", "ClusterRoleBinding", "ClusterTrainingRuntime", "ConfigMap",
     "CustomResourceDefinition", "DaemonSet", "DeviceClass", "Endpoints", "HorizontalPodAutoscaler",
-    "Ingress", "JobFlow", "JobTemplate", "LimitRange", "MultiKueueCluster", "MultiKueueConfig",
+    "Ingress", "LimitRange", "MultiKueueCluster", "MultiKueueConfig",
     "NetworkPolicy", "Numatopology", "PersistentVolume", "PersistentVolumeClaim",
     "PodDisruptionBudget", "ProvisioningRequestConfig", "ResourceClaim", "ResourceClaimTemplate",
     "ResourceQuota", "Role", "RoleBinding", "RuntimeClass", "Secret", "Service", "ServiceAccount",

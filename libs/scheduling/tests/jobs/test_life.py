@@ -147,8 +147,8 @@ def test_a_task_starts_once_those_it_depends_on_are_ready(
 @pytest.mark.parametrize(
     ("action", "ranks"),
     [
-        (JobAction.RESTART_JOB, [0, 1, 2, 3, 4]),
-        (JobAction.RESTART_TASK, [1, 2, 3, 4]),
+        (JobAction.RESTART_JOB, [0, 2, 3, 4]),
+        (JobAction.RESTART_TASK, [2, 3, 4]),
         (JobAction.RESTART_PARTITION, [3, 4]),
         (JobAction.RESTART_POD, [3]),
         (JobAction.ABORT_JOB, []),

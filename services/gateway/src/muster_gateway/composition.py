@@ -9,6 +9,7 @@ from muster_domain.errors import InvalidValue
 from muster_gateway.access import Caller, Tokens, read_role, read_tokens
 from muster_gateway.applying import Applying
 from muster_gateway.decisions import DecisionFeed
+from muster_gateway.flows import Flows
 from muster_gateway.front_door import FrontDoor
 from muster_gateway.locating import Locating, Wishes
 from muster_gateway.measures import Measures
@@ -38,6 +39,7 @@ class Gateway:
     wishes: Wishes
     submitting: Submitting
     applying: Applying
+    flows: Flows
     watchers: Watchers
     measures: Measures
     tracing: Tracing
@@ -48,6 +50,7 @@ class Gateway:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.feed.run(), name="objects")
             group.create_task(self.decisions.run(), name="decisions")
+            group.create_task(self.flows.run(), name="flows")
             if self.settings.front_door:
                 group.create_task(self.worker.run(), name="front door")
 
@@ -71,6 +74,7 @@ def compose(chassis: Chassis, settings: GatewaySettings) -> Gateway:
         wishes=Wishes(bus, locating),
         submitting=Submitting(bus, feed, decisions, owners),
         applying=Applying(bus, feed, owners),
+        flows=Flows(bus, feed, decisions),
         watchers=Watchers(settings.watchers_max),
         measures=Measures(chassis.metrics),
         tracing=chassis.tracing,

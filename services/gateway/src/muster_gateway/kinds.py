@@ -18,6 +18,8 @@ SHORT_NAMES: Mapping[str, str] = {
     "ac": "AdmissionCheck",
     "vq": "Queue",
     "hn": "HyperNode",
+    "jf": "JobFlow",
+    "jt": "JobTemplate",
 }
 _NAMESPACED: Mapping[str, bool] = {kind: entry.namespaced for (_, kind), entry in KINDS.items()}
 

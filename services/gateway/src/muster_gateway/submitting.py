@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from muster_contracts.api import Accepted, AcceptedJob, PlannedJob, Plans
 from muster_contracts.queries import PlanQuestion
 from muster_domain.errors import InvalidValue
+from muster_domain.job_flow import JobFlow, JobTemplate
+from muster_domain.volcano import PodGroup
 from muster_gateway import events
 from muster_gateway.access import Caller, Right
 from muster_gateway.applying import Applied, Applying, as_applied
@@ -15,10 +17,12 @@ from muster_gateway.events import Cause
 from muster_gateway.intake import Job, check_names, job_of, load_body, resolve_jobs
 from muster_gateway.owners import Owners
 from muster_gateway.resolution import Sender
-from muster_manifests import LoadResult, PodGroup
+from muster_manifests import LoadResult
 from muster_runtime.bus import Bus
 from muster_runtime.objects import ObjectFeed
 
+OF_SUBMITTERS = (PodGroup, JobTemplate, JobFlow)
+"""Objects that belong to those who submit jobs."""
 DECISION_WAIT_MAX_S = 10.0
 CATALOGUE_WAIT_S = 5.0
 
@@ -161,7 +165,7 @@ def _sender(request: Request) -> Sender:
 
 def _check_rights(caller: Caller, loaded: LoadResult) -> None:
     for document in loaded.documents:
-        if job_of(document) is not None or isinstance(document.content, PodGroup):
+        if job_of(document) is not None or isinstance(document.content, OF_SUBMITTERS):
             caller.need(Right.SUBMIT, document.namespace)
         else:
             caller.need(Right.CONFIGURE)

@@ -19,7 +19,7 @@ from muster.errors import BadArgument, ExitCode, Refused
 from muster.rendering.manifest import workload_manifest
 from muster.rendering.tables import plain_table
 from muster.rendering.words import short_id
-from muster.rendering.workloads import workload_table
+from muster.rendering.workloads import flow_table, workload_table
 from muster_contracts.api import Accepted, ObjectView
 from muster_manifests import dump_manifest
 
@@ -37,7 +37,7 @@ TargetName = Annotated[str, typer.Argument(help="After a kind: which one")]
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (apply, get, delete, stop, resume, drain, uncordon):
+    for command in (apply, get, flow, delete, stop, resume, drain, uncordon):
         app.command()(command)
 
 
@@ -113,6 +113,18 @@ def get(
                 views += client.objects(kind, namespace).objects
     if views or not any(kind.lower() in _WORKLOADS for kind in kinds.split(",")):
         _show_objects(views, output)
+
+
+def flow(
+    name: Annotated[str, typer.Argument(help="The JobFlow")],
+    *,
+    namespace: Namespace = "",
+    output: Output = Format.TABLE,
+) -> None:
+    """Show how far a JobFlow is, step by step."""
+    with connect() as client:
+        found = client.flow(name, namespace_or_default(namespace))
+    emit(found, output, lambda _wide: flow_table(found))
 
 
 def _show_workloads(client: Client, name: str, namespace: str, output: Format) -> None:

@@ -7,6 +7,7 @@ from rich.table import Table
 from muster.durations import short
 from muster.rendering.tables import plain_table
 from muster.rendering.words import asks, gpus, short_id
+from muster_contracts.api import FlowView
 from muster_contracts.jobs import Decision, Seat
 from muster_contracts.queries import Plan, WorkloadRow
 
@@ -46,6 +47,16 @@ def _eta(row: WorkloadRow, now_ms: int) -> str:
     if row.starts_by_ms is None:
         return "unknown"
     return f"<{short(max(0, row.starts_by_ms - now_ms))}"
+
+
+def flow_table(flow: FlowView) -> Table:
+    """One line for each step of a JobFlow, under one that says how far all of it is."""
+    table = plain_table(["STEP", "STATE", "JOB", "WHY"])
+    table.title = f"{flow.namespace}/{flow.name}  {flow.phase}"
+    table.title_justify = "left"
+    for step in flow.steps:
+        table.add_row(step.name, step.state.value, step.job, step.message or "-")
+    return table
 
 
 def _position(row: WorkloadRow) -> str:

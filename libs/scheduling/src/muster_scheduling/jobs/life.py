@@ -122,22 +122,26 @@ def _may_start(task: TaskPolicies, ready: Mapping[str, bool]) -> bool:
 def restarted(
     policies: JobPolicies, action: JobAction, pod: Pod, pods: Iterable[Pod]
 ) -> tuple[Pod, ...]:
-    """The pods that an action makes run anew; empty where it restarts none."""
+    """The pods that an action makes run anew; empty where it restarts none.
+
+    A pod that has succeeded has done its part: it never runs again.
+    """
+    left = tuple(other for other in pods if other.phase is not PodPhase.SUCCEEDED)
     match action:
         case JobAction.RESTART_JOB:
-            return tuple(pods)
+            return left
         case JobAction.RESTART_TASK:
-            return tuple(other for other in pods if other.task == pod.task)
+            return tuple(other for other in left if other.task == pod.task)
         case JobAction.RESTART_PARTITION:
             size = task_of(policies, pod.task).partition_size
             return tuple(
                 other
-                for other in pods
+                for other in left
                 if other.task == pod.task
                 and (other.rank == pod.rank if not size else _part(other, size) == _part(pod, size))
             )
         case JobAction.RESTART_POD:
-            return (pod,)
+            return tuple(other for other in left if other.rank == pod.rank)
         case (
             JobAction.ABORT_JOB
             | JobAction.TERMINATE_JOB

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from muster_contracts.api import AppliedObject, ObjectList, ObjectView
+from muster_contracts.api import AppliedObject, FlowView, ObjectList, ObjectView
 from muster_contracts.queries import NodePage
 from muster_domain.errors import NotFound
 from muster_gateway import events
@@ -13,6 +13,7 @@ from muster_gateway.bodies import checked_name
 from muster_gateway.changes import Effect
 from muster_gateway.http.dependencies import Gate, InNamespace, Who, Why
 from muster_gateway.kinds import is_namespaced, kind_of
+from muster_gateway.submitting import OF_SUBMITTERS
 from muster_gateway.visibility import nodes_for
 from muster_manifests.catalogue import ObjectKey, StoredObject
 
@@ -55,7 +56,7 @@ async def delete_object(
     """Delete a declared object that nothing uses any more."""
     await gateway.feed.wait_complete(_READ_TIMEOUT_S)
     key = _key(kind, namespace, name)
-    if key.kind == "PodGroup":
+    if key.kind in {kind.__name__ for kind in OF_SUBMITTERS}:
         caller.need(Right.SUBMIT, key.namespace)
     else:
         caller.need(Right.CONFIGURE)
@@ -63,6 +64,17 @@ async def delete_object(
     return AppliedObject(
         kind=key.kind, namespace=key.namespace, name=key.name, effect=Effect.DELETED
     )
+
+
+@router.get("/v1/jobflows/{name}")
+async def flow(name: str, gateway: Gate, caller: Who, namespace: InNamespace) -> FlowView:
+    """How far a JobFlow is, step by step."""
+    await gateway.feed.wait_complete(_READ_TIMEOUT_S)
+    caller.need(Right.READ)
+    found = await gateway.flows.look(namespace, name) if caller.sees(namespace) else None
+    if found is None:
+        raise NotFound(f"there is no JobFlow {namespace}/{name}")
+    return found
 
 
 @router.get("/v1/nodes")
