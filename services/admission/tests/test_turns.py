@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from muster_admission.turns import turn_rows
 from muster_contracts import events
 from muster_domain.policy import AdmissionFairSharing, Policy
+from muster_domain.queues import PreemptionPolicy, WithinClusterQueue
 from muster_scheduling.fairness.history import FINE
 from muster_scheduling.snapshot.catalog import Configuration
 from muster_testing.builders import (
@@ -149,3 +151,29 @@ def test_a_door_that_is_gone_has_no_history(house: House) -> None:
     declared = taking_turns()
     house.configure(replace(declared, local_queues={B: declared.local_queues[B]}))
     assert list(house.machine.book.view.histories) == [B]
+
+
+def test_the_turns_and_what_they_go_by_are_shown(house: House) -> None:
+    house.run(workload("a1", 4, door="a"))
+    house.submit(workload("b1", 4, door="b"))
+    rows = turn_rows(house.machine.book, "cq")
+    assert [(row.local_queue, row.place) for row in rows] == [(A, 0), (B, 1)]
+    used = {row.local_queue: (row.consumed_milli, row.penalty_milli) for row in rows}
+    assert used[A] == ({GPU: 224}, {})
+    assert used[B] == ({}, {GPU: 224})
+    assert turn_rows(House(configuration(cluster_queue())).machine.book, "cq") == ()
+
+
+def test_preemption_is_told_what_the_local_queues_used() -> None:
+    declared = taking_turns(gpus=4)
+    shared = replace(
+        declared.cluster_queues["cq"],
+        preemption=PreemptionPolicy(within_cluster_queue=WithinClusterQueue.LOWER_PRIORITY),
+    )
+    house = House(replace(declared, cluster_queues={"cq": shared}))
+    house.run(workload("a1", 4, door="a"))
+    house.submit(workload("b1", 4, door="b", priority=9))
+    (asked,) = house.facts(events.PreemptionRequested)
+    assert isinstance(asked, events.PreemptionRequested)
+    assert list(asked.used_lately) == [A]
+    assert int(asked.used_lately[A][GPU]) == round(consumed(house) * 1000 * FINE)

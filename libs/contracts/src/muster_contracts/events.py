@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from muster_contracts.budgets import BudgetFact
 from muster_contracts.tokens import TokensReported
 from muster_domain.checks import CheckState, PodSetUpdate
-from muster_contracts.budgets import BudgetFact
 from muster_domain.conditions import Explanation, Outcome, PreemptionReason
 from muster_domain.nodes import Node, NodeCondition, Placement
 from muster_domain.states import Admission, Admitted, Evicting, Finished, Pending, Reserved
@@ -203,13 +203,17 @@ class PreemptionRequested:
     """admission: it could start if somebody gave back; preemption is to name victims.
 
     `admission` holds the flavors that were chosen, `need` the (flavor, resource) pairs that lack
-    room. The answer repeats both.
+    room. The answer repeats both. `used_lately` orders victims where LocalQueues take turns: what
+    each LocalQueue of the ClusterQueue counts, in whole millionths of a milli-unit by resource.
     """
 
     workload_id: str
     version: int
     admission: Admission
     need: tuple[tuple[str, str], ...]
+    used_lately: Mapping[str, Mapping[str, str]] = field(
+        default_factory=dict[str, Mapping[str, str]]
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

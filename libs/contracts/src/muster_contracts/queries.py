@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Literal
 
 from muster_contracts.jobs import Seat
+from muster_contracts.turns import TurnRow
 from muster_domain.checks import CheckStatus
 from muster_domain.conditions import Explanation, Outcome
 from muster_domain.money import ChargingBasis, IdlePolicy
@@ -276,6 +277,7 @@ class WorkloadDetail:
     seats: tuple[Seat, ...] = ()
     estimate: WaitEstimate | None = None
     timeline: tuple[tuple[str, int], ...] = ()
+    turns: tuple[TurnRow, ...] = ()
     conditions: tuple[Condition, ...] = ()
     active: bool = True
     requeue_count: int = 0
@@ -323,6 +325,7 @@ class QueueRow:
     reserving: int
     admitted: int
     local_queues: tuple[str, ...]
+    turns: tuple[TurnRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

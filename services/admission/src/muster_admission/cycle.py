@@ -5,12 +5,12 @@ from typing import assert_never
 
 from muster_admission.book import Book
 from muster_admission.budget_turn import close_purse, open_purse
-from muster_admission.budget_turn import close_purse, open_purse
 from muster_admission.checks import checks_for
 from muster_admission.claims import claim, review_claims
 from muster_admission.ending import evict
 from muster_admission.intake import refuse_impossible
 from muster_admission.timers import expire
+from muster_admission.turns import used_lately
 from muster_contracts import events
 from muster_contracts.stored import Record
 from muster_domain.conditions import EvictionReason, Explanation, PendingReason
@@ -143,20 +143,20 @@ def _reserve(book: Book, turn: Turn, effect: ReserveQuota, now_ms: int) -> None:
         past_execution_ms=waiting.past_execution_ms,
         avoided_flavors=waiting.avoided_flavors,
         waiting_since_ms=waiting.waiting_since_ms,
-        history=waiting.history,
-    )
         checks=checks_for(
             book, record, effect.admission, dict(waiting.history.check_retries), now_ms
         ),
+        history=waiting.history,
+    )
     after = book.become(record, state, now_ms, in_view=True)
     reserved = events.QuotaReserved(
         workload=after.workload, version=book.announcer.version, state=state
     )
     book.announcer.event(after, reserved, now_ms)
-    turn.asked.pop(effect.workload_id, None)
-
     if state.checks:
         book.announcer.decision(after, None, now_ms)
+    turn.asked.pop(effect.workload_id, None)
+
 
 def _preempt(book: Book, effect: EvictWorkload, now_ms: int) -> None:
     record = book.records[effect.workload_id]
@@ -205,6 +205,7 @@ def _request_preemption(book: Book, turn: Turn, effect: RequestPreemption, now_m
         version=book.announcer.version,
         admission=effect.admission,
         need=effect.need,
+        used_lately=used_lately(book, record.cluster_queue),
     )
     book.announcer.event(record, request, now_ms)
 

@@ -18,6 +18,7 @@ from muster_admission.rows import (
     timeline,
     workload_row,
 )
+from muster_admission.turns import turn_rows
 from muster_contracts import codec
 from muster_contracts.budgets import BudgetPage
 from muster_contracts.queries import (
@@ -93,22 +94,18 @@ def workload(machine: AdmissionMachine, question: dict[str, Any]) -> bytes:
     state = record.state
     place = standing(book.view, record.workload.id, limit=AHEAD_MAX)
     held = state if isinstance(state, Reserved | Admitted) else None
+    why = _explanation(book, record)
     detail = WorkloadDetail(
         row=_with_place(book, record, _places(book)),
         explanation=why,
         ahead=tuple(ahead_row(book.records[w.workload_id]) for w in place.ahead) if place else (),
         ahead_total=place.position if place else 0,
-    why = _explanation(book, record)
         pods_by_set={pod_set.name: pod_set.count for pod_set in record.workload.pod_sets},
         flavors=flavors_of(held) if held is not None else {},
         seats=seats_of(state) if isinstance(state, Admitted) else (),
         estimate=estimate(book, record) if isinstance(state, Pending) else None,
         timeline=timeline(record),
-    )
-    return codec.encode(detail)
-
-
-def quota(machine: AdmissionMachine, question: dict[str, Any]) -> bytes:
+        turns=turn_rows(book, record.cluster_queue),
         conditions=conditions(record, why),
         active=not (isinstance(state, Pending) and not state.active),
         requeue_count=0 if isinstance(state, Finished) else state.requeue_count,
@@ -117,6 +114,11 @@ def quota(machine: AdmissionMachine, question: dict[str, Any]) -> bytes:
         evictions=state.history.evictions,
         admission=None if isinstance(state, Pending | Finished) else state.admission,
         checks=held.checks if held is not None else (),
+    )
+    return codec.encode(detail)
+
+
+def quota(machine: AdmissionMachine, question: dict[str, Any]) -> bytes:
     """The queues of the partition with their quota, sorted by name."""
     book = machine.book
     asked = codec.decode_object(QuotaQuestion, question)

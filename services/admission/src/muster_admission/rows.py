@@ -2,6 +2,7 @@
 
 from muster_admission.announce import unready
 from muster_admission.book import Book, door_of
+from muster_admission.turns import turn_rows
 from muster_contracts.queries import (
     Ahead,
     Phase,
@@ -59,10 +60,10 @@ def _words(  # noqa: PLR0911 - one line a state
                 return Phase.PENDING, PendingReason.SUSPENDED, door
             why = book.explanations.get(record.workload.id, stored)
             return Phase.PENDING, why.reason, why.message
-        case Reserved():
         case Reserved(checks=checks) if not all_ready(checks):
             reason = UnadmittedReason.UNSATISFIED_ADMISSION_CHECKS
             return Phase.RESERVED, reason, unready(checks)
+        case Reserved():
             return Phase.RESERVED, "UnsatisfiedAdmissionChecks", "placement looks for seats"
         case Admitted(ready_at_ms=None):
             return Phase.ADMITTED, "Admitted", "its pods are starting"
@@ -134,6 +135,7 @@ def queue_row(book: Book, entry: QueueEntry) -> QueueRow:
         reserving=len(holders),
         admitted=admitted,
         local_queues=tuple(sorted(d.key for d in doors if d.cluster_queue == entry.name)),
+        turns=turn_rows(book, entry.name),
     )
 
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from muster_contracts import codec
 from muster_contracts.stored import USE_FIELD, LocalQueueUse, uses_of
+from muster_contracts.turns import TurnRow
 from muster_domain.states import Evicting
 from muster_ledger.holds import Hold, HoldState, hold_id
 from muster_scheduling.fairness import LocalQueueHistory
+from muster_scheduling.fairness.history import FINE
 
 if TYPE_CHECKING:
     from muster_admission.book import Book
@@ -33,6 +35,56 @@ def changed_uses(book: "Book") -> dict[str, bytes | None]:
         f"{USE_FIELD}{key}": None if history is None else codec.encode(_use(history))
         for key, history in book.turns.take_changed()
     }
+
+
+def used_lately(book: "Book", cluster_queue: str) -> dict[str, dict[str, str]]:
+    """What the LocalQueues of a ClusterQueue count, as text; empty where they take no turns."""
+    return {
+        key: texts(history.total)
+        for key, history in sorted(_histories(book, cluster_queue).items())
+    }
+
+
+def turn_rows(book: "Book", cluster_queue: str) -> tuple[TurnRow, ...]:
+    """The LocalQueues of a ClusterQueue in the order of their turns; none where they take none."""
+    entry = book.view.catalog.queues.get(cluster_queue)
+    if entry is None or not book.view.shares_turns(entry):
+        return ()
+    doors = book.view.catalog.configuration.local_queues
+    mine = [key for key, door in doors.items() if door.cluster_queue == cluster_queue]
+    ordered = sorted(mine, key=lambda key: (book.view.usage_key(key), key))
+    histories = _histories(book, cluster_queue)
+    return tuple(
+        _row(place, key, doors[key].fair_weight_milli, histories.get(key))
+        for place, key in enumerate(ordered)
+    )
+
+
+def _row(
+    place: int, local_queue: str, weight_milli: int, history: LocalQueueHistory | None
+) -> TurnRow:
+    known = history or LocalQueueHistory()
+    return TurnRow(
+        local_queue=local_queue,
+        place=place,
+        weight_milli=weight_milli,
+        consumed_milli=_milli(known.consumed),
+        penalty_milli=_milli(known.penalty),
+        updated_ms=known.updated_ms,
+    )
+
+
+def _histories(book: "Book", cluster_queue: str) -> dict[str, LocalQueueHistory]:
+    doors = book.view.catalog.configuration.local_queues
+    return {
+        key: history
+        for key, history in book.view.histories.items()
+        if key in doors and doors[key].cluster_queue == cluster_queue
+    }
+
+
+def _milli(amounts: Mapping[str, int]) -> dict[str, int]:
+    return {name: amounts[name] // FINE for name in sorted(amounts)}
 
 
 def texts(amounts: Mapping[str, int]) -> dict[str, str]:

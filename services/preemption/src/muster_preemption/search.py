@@ -2,6 +2,7 @@
 
 from muster_contracts import events
 from muster_preemption.projection import Projection
+from muster_scheduling.fairness import LocalQueueHistory
 from muster_scheduling.preemption import Wanted, find_victims
 
 NOBODY = "nobody who may be preempted would make enough room"
@@ -20,6 +21,10 @@ def answer(
         usage=request.admission.usage,
         need=frozenset(request.need),
     )
+    view.histories = {
+        key: LocalQueueHistory(consumed={name: int(text) for name, text in amounts.items()})
+        for key, amounts in request.used_lately.items()
+    }
     victims = find_victims(view.snapshot(now_ms), preemptor, wanted)
     if not victims:
         return events.VictimsNotFound(

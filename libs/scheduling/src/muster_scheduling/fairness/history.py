@@ -4,7 +4,7 @@ Consumption is kept in millionths of a milli-unit, so that a short tick against 
 still counts. Times and decay come in; nothing here reads a clock.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -54,6 +54,14 @@ def entry_penalty(requests: Resources, policy: AdmissionFairSharing) -> dict[str
     return {name: amount * FINE * weight // _SCALE for name, amount in requests.items()}
 
 
+def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for part in parts:
+        for name, amount in part.items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
 @dataclass(slots=True)
 class LocalQueueHistory:
     """One LocalQueue's consumption up to `updated_ms`, and a penalty for each that was let in."""
@@ -77,13 +85,19 @@ class LocalQueueHistory:
         for name, amount in penalty.items():
             self.consumed[name] = self.consumed.get(name, 0) + amount
 
+    @property
+    def penalty(self) -> dict[str, int]:
+        """What those that were let in count, until they are admitted."""
+        return _sum(self.penalties.values())
+
+    @property
+    def total(self) -> dict[str, int]:
+        """What orders the LocalQueue: consumption and penalties."""
+        return _sum((self.consumed, *self.penalties.values()))
+
     def key(self, weight_milli: int, policy: AdmissionFairSharing) -> UsageKey:
         """Its place among the LocalQueues of a ClusterQueue; last without weight (R-70)."""
         if weight_milli <= 0:
             return (True, Fraction(0))
-        total = sum(
-            amount * policy.weight_milli(name)
-            for part in (self.consumed, *self.penalties.values())
-            for name, amount in part.items()
-        )
+        total = sum(amount * policy.weight_milli(name) for name, amount in self.total.items())
         return (False, Fraction(total, weight_milli))

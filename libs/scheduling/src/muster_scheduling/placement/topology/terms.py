@@ -73,7 +73,7 @@ def resolve(
     """
     slices = request.slices if request is not None else ()
     if any(part.size < 1 for part in slices):
-        raise UnusableRequest(f"slices of {slices[0].node_label} have no size")
+        raise UnusableRequest("slices have no size")
     level = _requested_level(labels, request)
     slice_level = _number(labels, slices[0].node_label) if slices else len(labels) - 1
     if level > slice_level:
