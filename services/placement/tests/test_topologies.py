@@ -1,19 +1,22 @@
 """Gangs that a declared topology seats: order, refusals, and lost nodes (R-80 to R-90)."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
-from muster_contracts import events
+from muster_contracts import codec, events
 from muster_contracts.commands import RunPod
+from muster_contracts.queries import Seats, SeatsQuestion
 from muster_domain.nodes import DomainCount, NodeCondition, TopologyAssignment
 from muster_domain.queues import ResourceFlavor, Topology
 from muster_domain.workload import TopologyMode, TopologyRequest, Workload
+from muster_placement.queries import seats as answer_seats
 from muster_placement.record import GangPhase, PodPhase
 from muster_placement.settings import PlacementSettings
 from muster_testing.builders import FLAVOR, GPU, node, workload
 
-from .house import House
+from .house import House, admission
 
 HOST = "kubernetes.io/hostname"
 SETTINGS = PlacementSettings(
@@ -111,6 +114,22 @@ def test_a_request_waits_until_its_topology_is_declared() -> None:
     know_topology(house)
     house.cycle()
     assert len(placed(house)) == 1
+
+
+def test_seats_can_be_asked_for_as_if_others_were_gone(house: House) -> None:
+    """Nobody is preempted for a gang that would find no seats all the same."""
+    for identity in ("w1", "w2"):
+        house.reserve(asked(2, HOST, identity=identity))
+    free = {name: house.free(name) for name in ("a0", "a1", "a2", "b0")}
+    held = house.machine.floor.table.gangs()
+    for gone, nodes in (((), ()), (("w1",), ()), (("w1", "w2"), ("a0", "a1", "a2"))):
+        wanted = asked(6, identity="w3")
+        house.machine.floor.set_condition("b0", NodeCondition.CORDONED, house.now_ms)
+        question = SeatsQuestion(workload=wanted, admission=admission(wanted), without=gone)
+        body = answer_seats(house.machine, json.loads(codec.encode(question)))
+        assert codec.decode(Seats, body).nodes == nodes
+    assert {name: house.free(name) for name in free} == free
+    assert house.machine.floor.table.gangs() == held
 
 
 def test_the_pods_of_a_fenced_node_start_elsewhere_and_the_others_run_on(house: House) -> None:

@@ -238,11 +238,15 @@ class VictimsProposed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VictimsNotFound:
-    """preemption: nobody who may be preempted would help."""
+    """preemption: nobody who may be preempted would help.
+
+    With an `explanation` there are victims for the quota, and there would still be no seats.
+    """
 
     workload_id: str
     version: int
     message: str = ""
+    explanation: Explanation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

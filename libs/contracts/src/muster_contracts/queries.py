@@ -101,10 +101,14 @@ class PlanQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeatsQuestion:
-    """Whether a workload that was granted this quota would find seats now."""
+    """Whether a workload that was granted this quota would find seats now.
+
+    `without` are ids of workloads that count as gone.
+    """
 
     workload: Workload
     admission: Admission
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """One run: safety while there are faults, then liveness once there are none."""
 
 import hashlib
+import json
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
@@ -8,8 +9,9 @@ from prometheus_client import CollectorRegistry
 from muster_admission.machine import AdmissionMachine
 from muster_admission.metrics import AdmissionMetrics
 from muster_admission.settings import AdmissionSettings
-from muster_contracts import events, subjects
+from muster_contracts import codec, events, subjects
 from muster_contracts.partitions import EVERY_PARTITION, PLACEMENT_SHARD, partition_of
+from muster_contracts.queries import Seats, SeatsQuestion
 from muster_contracts.stored import Record
 from muster_contracts.subjects import Service
 from muster_domain.conditions import Outcome
@@ -17,6 +19,7 @@ from muster_domain.queue_tree import tree_root
 from muster_domain.states import Finished
 from muster_ledger.store import Image
 from muster_placement.machine import PlacementMachine
+from muster_placement.queries import seats
 from muster_placement.settings import PlacementSettings
 from muster_scheduling.placement.topology.terms import topology_options
 from muster_scheduling.snapshot.catalog import Configuration
@@ -82,7 +85,8 @@ class Run:
             self.world, PLACEMENT_SHARD, self._placement, self._placement_committed
         )
         self._searchers = [
-            SearcherProcess(self.world, name, scenario.configuration) for name in partitions
+            SearcherProcess(self.world, name, scenario.configuration, self._seats)
+            for name in partitions
         ]
         self.world.heartbeat_listeners.append(self._on_heartbeat)
 
@@ -131,6 +135,14 @@ class Run:
         machine = PlacementMachine(image, PlacementSettings(), self.world.now_ms)
         _configure(machine, self._configuration)
         return machine
+
+    def _seats(self, asked: SeatsQuestion) -> Seats | None:
+        """Placement's answer, if it is there to answer."""
+        machine = self.placement.machine
+        if machine is None:
+            return None
+        body = seats(machine, json.loads(codec.encode(asked)))
+        return codec.decode(Seats, body)
 
     def _admission_committed(self, machine: AdmissionMachine) -> None:
         self.watch.admission(machine.book)

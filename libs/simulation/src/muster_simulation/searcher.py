@@ -1,23 +1,31 @@
 """The preemption service for one partition, one step at a time."""
 
+from collections.abc import Callable
+
 from muster_contracts import codec, envelope, events, subjects
+from muster_contracts.queries import Seats, SeatsQuestion
 from muster_contracts.stored import is_admission_fact
 from muster_contracts.subjects import Service
 from muster_preemption.projection import Projection
-from muster_preemption.search import answer
+from muster_preemption.search import answer, question, unless_unseated
 from muster_scheduling.snapshot.catalog import Configuration
 from muster_simulation.nodes import send_event
 from muster_simulation.world import World
 
 TURN_MS_MAX = 120
 BATCH_MAX = 24
+AskPlacement = Callable[[SeatsQuestion], Seats | None]
+"""Where a gang would sit now; None while placement does not answer."""
 
 
 class SearcherProcess:
     """Follows one partition and answers; a crash loses what it had read and not answered."""
 
-    def __init__(self, world: World, partition: str, configuration: Configuration) -> None:
+    def __init__(
+        self, world: World, partition: str, configuration: Configuration, ask: AskPlacement
+    ) -> None:
         self._world = world
+        self._ask = ask
         self._partition = partition
         self._configuration = configuration
         self._restart()
@@ -55,6 +63,10 @@ class SearcherProcess:
 
     def _answer(self, request: events.PreemptionRequested, cause: str, subject: str) -> None:
         found = answer(self._projection, request, self._world.now_ms)
+        if isinstance(found, events.VictimsProposed):
+            asked = question(self._projection, found)
+            seats = self._ask(asked) if asked is not None else None
+            found = found if seats is None else unless_unseated(found, seats)
         if found is None:
             return
         name = codec.EVENT_NAMES[type(found)]

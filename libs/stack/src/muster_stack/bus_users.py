@@ -11,7 +11,9 @@ inside the account of the services, a submitter could have acknowledgements writ
 
 from dataclasses import dataclass
 
-from muster_contracts import streams
+from muster_contracts import streams, subjects
+from muster_contracts.partitions import PLACEMENT_SHARD
+from muster_contracts.queries import Query
 from muster_contracts.subjects import Service, pod_commands_for, token
 from muster_stack.access import ANY_NODE, EVERYWHERE, OPERATOR, Access, agent_login, ci_login
 
@@ -112,8 +114,12 @@ def placement() -> BusUser:
 
 
 def preemption() -> BusUser:
-    """Proposes victims."""
-    return _owner(Service.PREEMPTION, reads=(streams.EVENTS, streams.OBJECTS))
+    """Proposes victims, where placement says that there would be seats."""
+    return _owner(
+        Service.PREEMPTION,
+        publishes=(subjects.query(Service.PLACEMENT, Query.SEATS, PLACEMENT_SHARD),),
+        reads=(streams.EVENTS, streams.OBJECTS),
+    )
 
 
 def accounting() -> BusUser:

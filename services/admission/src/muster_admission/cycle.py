@@ -1,8 +1,10 @@
 """One cycle: the time's due, the proposals of preemption, the decision, and what it makes true."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from muster_admission.barrier import held_up
 from muster_admission.book import Book
 from muster_admission.budget_turn import close_purse, open_purse
 from muster_admission.checks import checks_for
@@ -55,23 +57,54 @@ def run_cycle(book: Book, turn: Turn, now_ms: int) -> None:
     turn.proposals.clear()
     review_claims(book, now_ms)
     _ask_again(book, turn, now_ms)
-    open_purse(book, now_ms)
-    snapshot = book.view.snapshot(now_ms)
-    decision = decide(snapshot, Budget(workloads=book.settings.decisions_max), victims_inline=False)
-    book.view.apply(decision)
-    turn.exhausted = decision.stopped is StopReason.BUDGET_EXHAUSTED
-    _make_true(book, turn, decision, now_ms)
-    _explain(book, turn, decision, now_ms)
-    close_purse(book, decision.explanations, now_ms)
+    waits = held_up(book)
+    if waits is None:
+        _decide(book, turn, now_ms)
+    else:
+        turn.exhausted = False
+        _explain(book, turn, waits, now_ms)
     book.forget_old(now_ms)
 
 
-def no_victims(book: Book, turn: Turn, fact: events.VictimsNotFound) -> None:
-    """Nobody who may be preempted would help: look again when the tree changes."""
+def _decide(book: Book, turn: Turn, now_ms: int) -> None:
+    """Let in whom there is quota for: all of them, or one where each must start first."""
+    open_purse(book, now_ms)
+    one_by_one = 1 if book.lifecycle.block_admission else None
+    budget = Budget(workloads=book.settings.decisions_max, reservations=one_by_one)
+    decision = decide(book.view.snapshot(now_ms), budget, victims_inline=False)
+    book.view.apply(decision)
+    turn.exhausted = decision.stopped is StopReason.BUDGET_EXHAUSTED
+    _make_true(book, turn, decision, now_ms)
+    _explain(book, turn, decision.explanations, now_ms)
+    close_purse(book, decision.explanations, now_ms)
+
+
+def no_victims(book: Book, turn: Turn, fact: events.VictimsNotFound, now_ms: int) -> None:
+    """Nobody who may be preempted would help: look again when the tree changes.
+
+    Where seats are what lacks, also when seats come free.
+    """
     record = book.records.get(fact.workload_id)
     asked = turn.asked.pop(fact.workload_id, None)
-    if record is not None and isinstance(record.state, Pending) and asked is not None:
-        book.view.park(fact.workload_id)
+    if record is None or not isinstance(record.state, Pending) or asked is None:
+        return
+    if fact.explanation is not None:
+        _stay_unseated(book, record, record.state, fact.explanation, now_ms)
+    book.view.park(fact.workload_id)
+
+
+def _stay_unseated(
+    book: Book, record: Record, before: Pending, why: Explanation, now_ms: int
+) -> None:
+    state = replace(before, explanation=why, unseated=True)
+    if state == before:
+        return
+    after = book.become(record, state, now_ms)
+    requeued = events.WorkloadRequeued(
+        workload_id=after.workload.id, version=book.announcer.version, state=state
+    )
+    book.announcer.event(after, requeued, now_ms)
+    book.announcer.decision(after, why, now_ms)
 
 
 def _consider(book: Book, turn: Turn, proposal: events.VictimsProposed, now_ms: int) -> None:
@@ -214,9 +247,9 @@ def _evicting(book: Book) -> list[Record]:
     return [book.records[workload_id] for workload_id in book.view.evicting]
 
 
-def _explain(book: Book, turn: Turn, decision: Decision, now_ms: int) -> None:
+def _explain(book: Book, turn: Turn, explanations: Mapping[str, Explanation], now_ms: int) -> None:
     """Say to the outside who waits, whenever somebody arrives or the reason changes."""
-    for workload_id, explanation in decision.explanations.items():
+    for workload_id, explanation in explanations.items():
         record = book.records.get(workload_id)
         if record is None or not isinstance(record.state, Pending):
             continue

@@ -67,7 +67,7 @@ class AdmissionMachine:
             case events.VictimsProposed():
                 self.turn.proposals.append(fact)
             case events.VictimsNotFound():
-                no_victims(book, self.turn, fact)
+                no_victims(book, self.turn, fact, now_ms)
             case events.CapacityChanged():
                 intake.capacity_changed(book, now_ms)
             case BudgetDrawn():

@@ -7,7 +7,7 @@ from typing import assert_never
 from muster_contracts import codec, events, subjects
 from muster_contracts.subjects import Service
 from muster_domain.nodes import NodeCondition
-from muster_domain.queues import ResourceFlavor, Topology
+from muster_domain.queues import PlacementPolicy, ResourceFlavor, Topology
 from muster_domain.states import Admission
 from muster_domain.workload import Workload
 from muster_ledger.store import Image
@@ -19,9 +19,10 @@ from muster_placement.replacement import replace_lost
 from muster_placement.settings import PlacementSettings
 from muster_runtime.machine import Changes
 from muster_runtime.reader import Received
+from muster_scheduling.placement.explain import seated_message
 from muster_scheduling.placement.gang import place
 from muster_scheduling.placement.outcome import Placed, PlacementOutcome, Unplaceable
-from muster_scheduling.placement.request import GangRequest, request_for
+from muster_scheduling.placement.request import GangRequest, policy_of, request_for
 from muster_scheduling.placement.topology.terms import TopologyOptions
 
 _ADMITTED = codec.EVENT_NAMES[events.WorkloadAdmitted]
@@ -175,13 +176,25 @@ class PlacementMachine:
                 self.floor.set_condition(name, back, now_ms)
                 self.floor.capacity_grew()
 
-    def would_place(self, workload: Workload, admission: Admission) -> PlacementOutcome:
-        """Seats for the gang as things are now, or why not all of it finds them."""
-        return place(self.floor.table, self._request(workload, admission))
+    def would_place(
+        self, workload: Workload, admission: Admission, without: tuple[str, ...] = ()
+    ) -> PlacementOutcome:
+        """Seats for the gang as things are now, or why not all of it finds them.
+
+        The seats of the workloads `without` count as free.
+        """
+        table, request = self.floor.table, self._request(workload, admission)
+        gone = [table.release(other) for other in sorted(set(without)) if table.gang(other)]
+        try:
+            return place(table, request)
+        finally:
+            for gang in gone:
+                table.restore(gang)
 
     def _request(self, workload: Workload, admission: Admission) -> GangRequest:
         asked = request_for(workload, admission, self.flavors, self.topologies, elastic=True)
-        return replace(asked, policy=self._settings.placement_policy, options=self._options)
+        policy = policy_of(asked, self._settings.placement_policy)
+        return replace(asked, policy=policy, options=self._options)
 
     def _replace_lost(self, seated: SeatedGang, *, node: str, now_ms: int) -> bool:
         admission = seated.admission
@@ -205,7 +218,10 @@ class PlacementMachine:
 
     def _seat(self, request: SeatRequest, now_ms: int) -> None:
         floor = self.floor
-        outcome = self.would_place(request.workload, request.admission)
+        asked = self._request(request.workload, request.admission)
+        if asked.policy is PlacementPolicy.FRAGMENTATION and request.attempt == 1:
+            floor.learn(asked)
+        outcome = place(floor.table, asked)
         floor.answered(request.workload.id)
         match outcome:
             case Placed(gang=gang):
@@ -223,6 +239,7 @@ class PlacementMachine:
                     workload_id=request.workload.id,
                     attempt=request.attempt,
                     placement=gang.placement,
+                    message=seated_message(floor.table, gang, asked.policy),
                 )
             case Unplaceable(explanation=explanation):
                 self._unplaceable_since_growth = True

@@ -47,7 +47,7 @@ def nodes(machine: PlacementMachine, question: dict[str, Any]) -> bytes:
 def seats(machine: PlacementMachine, question: dict[str, Any]) -> bytes:
     """Where a gang would sit now; nothing is held for it."""
     asked = codec.decode_object(SeatsQuestion, question)
-    outcome = machine.would_place(asked.workload, asked.admission)
+    outcome = machine.would_place(asked.workload, asked.admission, asked.without)
     match outcome:
         case Placed(gang=gang):
             return codec.encode(Seats(nodes=gang.placement.nodes))

@@ -1,13 +1,16 @@
 """Putting preemption together: follow admission's log, answer its requests."""
 
 import asyncio
+import json
 from dataclasses import dataclass
+from typing import Any, cast
 
 import structlog
 from prometheus_client import Counter, Histogram
 
 from muster_contracts import codec, envelope, events, subjects
-from muster_contracts.partitions import PARTITIONS
+from muster_contracts.partitions import PARTITIONS, PLACEMENT_SHARD
+from muster_contracts.queries import Query, Seats
 from muster_contracts.stored import is_admission_fact
 from muster_contracts.streams import EVENTS
 from muster_contracts.subjects import Service
@@ -15,7 +18,7 @@ from muster_domain.errors import InvalidValue, Transient
 from muster_ledger.store import Store
 from muster_manifests.catalogue import ObjectCatalogue
 from muster_preemption.projection import Projection
-from muster_preemption.search import answer
+from muster_preemption.search import answer, question, unless_unseated
 from muster_preemption.settings import PreemptionSettings
 from muster_runtime.clock import now_ms
 from muster_runtime.configuration import configuration_of
@@ -130,16 +133,18 @@ class Follower:
         if projection.configured_at != self._catalogue.sequence:
             configuration = configuration_of(self._catalogue, projection.partition)
             projection.configure(configuration, self._catalogue.sequence)
-        answers = [self._answer(projection, *request) for request in requests.values()]
+        answers = [await self._answer(projection, *request) for request in requests.values()]
         await self._bus.publish([message for message in answers if message is not None])
 
-    def _answer(
+    async def _answer(
         self, projection: Projection, request: events.PreemptionRequested, received: Received
     ) -> Outgoing | None:
         traceparent = received.headers.get("traceparent", "")
         span, below = self._tracing.start("preemption search", traceparent)
         with span, self._metrics.search_seconds.time():
             fact = answer(projection, request, now_ms())
+            if isinstance(fact, events.VictimsProposed):
+                fact = await self._with_seats(projection, fact)
         if fact is None:
             return None
         name = codec.EVENT_NAMES[type(fact)]
@@ -160,3 +165,20 @@ class Follower:
             Service.PREEMPTION, name, projection.partition, namespace, request.workload_id
         )
         return Outgoing(subject=subject, body=codec.encode(fact), headers=headers)
+
+    async def _with_seats(
+        self, projection: Projection, proposed: events.VictimsProposed
+    ) -> events.PreemptionFact:
+        """Let nobody go for a gang that a topology would not seat; when in doubt, quota decides."""
+        asked = question(projection, proposed)
+        if asked is None:
+            return proposed
+        subject = subjects.query(Service.PLACEMENT, Query.SEATS, PLACEMENT_SHARD)
+        try:
+            reply = await self._bus.ask(
+                subject, cast("dict[str, Any]", json.loads(codec.encode(asked)))
+            )
+        except (Transient, InvalidValue) as error:
+            _log.warning("seats not known", workload=proposed.workload_id, error=str(error))
+            return proposed
+        return unless_unseated(proposed, codec.decode(Seats, reply))

@@ -2,6 +2,7 @@
 
 from muster_contracts.stored import AdmissionFact, Record, after_fact, records_of, workload_of
 from muster_domain.states import Finished
+from muster_domain.workload import Workload
 from muster_ledger.store import Image
 from muster_scheduling.snapshot.catalog import Configuration
 from muster_scheduling.snapshot.follow import follow
@@ -23,6 +24,10 @@ class Projection:
         self._records: dict[str, Record] = {}
         for record in records_of(image.fields).values():
             self._put(record, 0)
+
+    def workload(self, workload_id: str) -> Workload:
+        """What was submitted. Raises `KeyError` for one that has ended or is not known."""
+        return self._records[workload_id].workload
 
     def configure(self, configuration: Configuration, sequence: int) -> None:
         """Take the declared objects of the partition's trees."""
