@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from muster_admission.announce import flavors_of, seats_of
+from muster_admission.barrier import held_up
 from muster_admission.book import Book
 from muster_admission.books_check import ledger_report
 from muster_admission.conditions import conditions
@@ -245,6 +246,8 @@ def _explanation(book: Book, record: Record) -> Explanation:
     match record.state:
         case Pending(unseated=True, explanation=stored) | Pending(active=False, explanation=stored):
             return stored
+        case Pending() if (waits := held_up(book)) and record.workload.id in waits:
+            return waits[record.workload.id]
         case Pending():
             found = explain(book.view.snapshot(now_ms()), record.workload.id)
             return found or Explanation(reason=row.reason, message=row.message)

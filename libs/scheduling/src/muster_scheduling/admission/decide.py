@@ -49,6 +49,15 @@ class _Draft:
     seen_again: list[str] = field(default_factory=list[str])
     requested: set[str] = field(default_factory=set[str])
     looked_at: int = 0
+    reserved: int = 0
+
+    def is_over(self, budget: Budget) -> bool:
+        """Whether nobody else may get anything."""
+        return self.looked_at >= budget.workloads or self.is_full(budget)
+
+    def is_full(self, budget: Budget) -> bool:
+        """Whether as many got quota as may."""
+        return budget.reservations is not None and self.reserved >= budget.reservations
 
 
 def decide(
@@ -78,7 +87,7 @@ def decide(
             cycle = Cycle(view, snapshot.now_ms, victims_inline=victims_inline, oracle=oracle)
             if not _decide_trees(snapshot, roots, cycle, budget, draft):
                 stopped = StopReason.BUDGET_EXHAUSTED
-                if draft.looked_at >= budget.workloads:
+                if draft.is_over(budget):
                     break
     finally:
         view.journal.rollback(mark)
@@ -115,7 +124,9 @@ def _decide_trees(
         if draft.looked_at + len(heads) > budget.workloads and draft.looked_at:
             return False
         seen.add(state)
-        _one_cycle(snapshot, cycle.again(), heads, draft)
+        _one_cycle(snapshot, cycle.again(), heads, draft, budget)
+        if draft.is_full(budget):
+            return False
     return False
 
 
@@ -149,7 +160,9 @@ def _state(view: AdmissionView, heads: list[Head]) -> tuple[object, ...]:
     return tuple(marks)
 
 
-def _one_cycle(snapshot: Snapshot, cycle: Cycle, heads: list[Head], draft: _Draft) -> None:
+def _one_cycle(
+    snapshot: Snapshot, cycle: Cycle, heads: list[Head], draft: _Draft, budget: Budget
+) -> None:
     view = snapshot.view
     for root in sorted({entry.root for _, entry in heads}):
         view.journal.put(view.cycles, root, view.cycles.get(root, 0) + 1)
@@ -159,6 +172,9 @@ def _one_cycle(snapshot: Snapshot, cycle: Cycle, heads: list[Head], draft: _Draf
     view.journal.rollback(mark)
     draft.looked_at += len(entries)
     for entry in entries:
+        if draft.is_full(budget):
+            break
+        draft.reserved += entry.verdict is Verdict.RESERVED
         granted = entry.workload.granted
         if granted is not None:
             _seen_again(view, entry, granted, draft)

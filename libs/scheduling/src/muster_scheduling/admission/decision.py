@@ -141,11 +141,13 @@ class StopReason(StrEnum):
 class Budget:
     """Bounds in counts, so that the same input always gives the same decision.
 
-    `cycles` bounds the rounds per cohort tree, `workloads` the nominations of the whole decision.
+    `cycles` bounds the rounds per cohort tree, `workloads` the nominations of the whole decision,
+    `reservations` how many of them get quota; `None` is no bound.
     """
 
     cycles: int = 1_000
     workloads: int = 10_000
+    reservations: int | None = None
 
 
 Step = EffectGroup | Requeued | Seating
