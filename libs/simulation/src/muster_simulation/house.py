@@ -41,6 +41,7 @@ from muster_scheduling.placement.request import GangRequest, request_for
 from muster_scheduling.placement.table import NodeTable
 from muster_scheduling.placement.topology.terms import topology_options
 from muster_scheduling.snapshot.catalog import Configuration
+from muster_scheduling.snapshot.turns import Turns
 from muster_scheduling.snapshot.view import AdmissionView, Snapshot
 from muster_scheduling.snapshot.workloads import prepare
 from muster_simulation.manifests import DURATION, STOP_DURATION
@@ -133,6 +134,7 @@ class House:
     looked_at: int = 0
     guests: dict[str, Guest] = field(default_factory=dict[str, Guest])
     view: AdmissionView = field(init=False)
+    turns: Turns = field(init=False)
     table: NodeTable = field(default_factory=NodeTable)
     _live: dict[str, str] = field(default_factory=dict[str, str])
     _places: bool = False
@@ -147,6 +149,7 @@ class House:
 
     def __post_init__(self) -> None:
         self.view = AdmissionView(self.configuration)
+        self.turns = Turns(self.view)
 
     def add_nodes(self, nodes: Iterable[Node]) -> None:
         """Let gangs be seated on nodes. Without any node quota alone decides."""
@@ -158,6 +161,7 @@ class House:
         """Take other declared objects."""
         self.configuration = configuration
         self.view.configure(configuration)
+        self.turns.configure(self.now_ms)
 
     def at(self, at_ms: int, action: Callable[[], None]) -> None:
         """Plan something. What is planned for one moment happens in the order of planning."""
@@ -243,9 +247,13 @@ class House:
         return "" if explanation is None else explanation.reason
 
     def _next_ms(self) -> int | None:
-        due = self.view.next_due_ms
-        planned = self._events[0][0] if self._events else None
-        return planned if due is None else due if planned is None else min(due, planned)
+        """The next moment; between those that are planned, who waits may get another turn."""
+        planned = (self.view.next_due_ms, self._events[0][0] if self._events else None)
+        moments = [at_ms for at_ms in planned if at_ms is not None]
+        turn_ms = self.turns.next_ms()
+        if moments and turn_ms is not None and self.view.queue_of:
+            moments.append(turn_ms)
+        return min(moments, default=None)
 
     def _settle(self) -> None:
         """Decide until nothing moves."""
@@ -254,6 +262,7 @@ class House:
                 self._grew = False
                 self._retry_unseated()
             self.view.release_due(self.now_ms)
+            self.turns.sample(self.now_ms)
             self._review_claims()
             if not self.view.dirty:
                 return
@@ -301,6 +310,7 @@ class House:
         if guest.first_admitted_ms is None:
             guest.first_admitted_ms = self.now_ms
         self.view.mark_admitted(effect.workload_id)
+        self._count(guest)
         self._say(What.ADMITTED, guest, nodes=guest.nodes)
         attempt = guest.attempt
         self.at(self.now_ms + guest.run_ms, lambda: self._run_out(guest, attempt))
@@ -325,6 +335,7 @@ class House:
         guest.tries += not others
         guest.unseated = outcome.explanation.message
         self.view.release(guest.workload.id)
+        self._count(guest)
         self._unseated[guest.workload.id] = None
         wait_ms = min(RETRY_MAX_MS, RETRY_BASE_MS * 2 ** min(max(0, guest.tries - 1), 16))
         self._wait(guest, None if others else self.now_ms + wait_ms)
@@ -370,10 +381,15 @@ class House:
         identity = guest.workload.id
         guest.held_ms += self.now_ms - guest.admitted_ms
         self.view.release(identity)
+        self._count(guest)
         if self.table.gang(identity) is not None:
             self.table.release(identity)
             self._grew = True
         guest.nodes = ()
+
+    def _count(self, guest: Guest) -> None:
+        workload = guest.workload
+        self.turns.moved(workload.id, f"{workload.namespace}/{workload.queue.name}", self.now_ms)
 
     def _wait(self, guest: Guest, until_ms: int | None) -> None:
         pending = prepare(guest.workload, self.view.policy, queued_at_ms=guest.queued_at_ms)
