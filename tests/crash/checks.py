@@ -22,6 +22,7 @@ from muster_domain.workload import Workload
 from muster_ledger.redis_store import RedisStore
 from muster_ledger.store import OUTBOX_START
 from muster_rating.attempts import Attempt
+from muster_rating.capacity import NodeFact
 from muster_runtime.bus import Bus
 from muster_runtime.reader import Received
 from muster_stack.stack import Stack
@@ -207,7 +208,7 @@ async def differing_books(stack: Stack, folder: Path) -> list[str]:
                 start + 1,
                 0,
                 [fact for fact in batch if isinstance(fact, Attempt)],
-                [fact for fact in batch if not isinstance(fact, Attempt)],
+                [fact for fact in batch if isinstance(fact, NodeFact)],
             )
         wanted = (await fresh.all_attempts(), await fresh.node_facts())
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muster_contracts.budgets import BudgetFact
+from muster_contracts.declarations import DeclarationNoted
 from muster_contracts.tokens import TokensReported
 from muster_domain.checks import CheckState, PodSetUpdate
 from muster_domain.conditions import Explanation, Outcome, PreemptionReason
@@ -430,4 +431,5 @@ WorkloadFact = (
 )
 NodeFact = NodeRegistered | NodeConditionChanged | PodStarted | PodRestarting | PodFinished
 ObjectFact = ObjectApplied | ObjectDeleted
-Event = BudgetFact | WorkloadFact | NodeFact | ObjectFact | DrainRequested | TokensReported
+CostFact = TokensReported | DeclarationNoted
+Event = BudgetFact | WorkloadFact | NodeFact | ObjectFact | DrainRequested | CostFact

@@ -1,7 +1,7 @@
 """Every message there is, who sends it and where: what schemas and the protocol document say."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import get_args
@@ -11,6 +11,7 @@ from muster_contracts import (
     budgets,
     codec,
     commands,
+    declarations,
     events,
     jobs,
     queries,
@@ -89,6 +90,7 @@ OWNERS: dict[Service, tuple[type[events.Event], ...]] = {
         events.CapacityChanged,
         events.NodeConditionChanged,
     ),
+    Service.ACCOUNTING: (declarations.DeclarationNoted,),
     Service.AGENT: (
         events.NodeRegistered,
         events.PodStarted,
@@ -256,18 +258,24 @@ def _facts() -> Iterator[Channel]:
                 )
 
 
+_IN_NO_PARTITION: dict[type, Callable[[str], str]] = {
+    events.NodeConditionChanged: lambda name: subjects.placement_node_event(name, "{node}"),
+    events.DrainRequested: lambda name: subjects.node_request(name, "{node}"),
+    declarations.DeclarationNoted: lambda name: subjects.declaration_event(name, "{kind}"),
+    tokens.TokensReported: lambda name: subjects.tokens_event(name, "{namespace}"),
+    **dict.fromkeys(
+        get_args(budgets.BudgetFact),
+        lambda name: subjects.budget_event(name, "{partition}", "{budget}"),
+    ),
+}
+
+
 def _fact_subject(owner: Service, fact: type[events.Event]) -> str:
     name = codec.EVENT_NAMES[fact]
     if owner == Service.AGENT:
         return subjects.node_event(name, "{node}")
-    if fact is events.NodeConditionChanged:
-        return subjects.placement_node_event(name, "{node}")
-    if fact in get_args(budgets.BudgetFact):
-        return subjects.budget_event(name, "{partition}", "{budget}")
-    if fact is events.DrainRequested:
-        return subjects.node_request(name, "{node}")
-    if fact is tokens.TokensReported:
-        return subjects.tokens_event(name, "{namespace}")
+    if fact in _IN_NO_PARTITION:
+        return _IN_NO_PARTITION[fact](name)
     return subjects.workload_event(owner, name, "{partition}", "{namespace}", "{workload_id}")
 
 

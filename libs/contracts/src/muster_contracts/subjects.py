@@ -8,6 +8,7 @@ Events:    muster.evt.<owner>.v1.<name>.<partition>.<namespace>.<workload id>
            muster.evt.agent.v1.<name>.<node>
            muster.evt.gateway.v1.<name>.node.<node>
            muster.evt.gateway.v1.<name>.tokens.<namespace>
+           muster.evt.accounting.v1.<name>.objects.<kind>
            muster.evt.placement.v1.<name>.node.<node>
 Pods:      muster.cmd.agent.v1.pod.<node>.<pod uid>
 Telemetry: muster.tel.agent.v1.<name>.<node>
@@ -143,6 +144,11 @@ def placement_node_event(name: str, node: str) -> str:
 def tokens_event(name: str, namespace: str) -> str:
     """What models that are served in a namespace used; it belongs to no partition."""
     return f"muster.evt.{Service.GATEWAY}.v1.{name}.tokens.{token(namespace)}"
+
+
+def declaration_event(name: str, kind: str) -> str:
+    """What accounting notes of a declared object; it belongs to no partition."""
+    return f"muster.evt.{Service.ACCOUNTING}.v1.{name}.objects.{token(kind)}"
 
 
 def node_requests() -> str:

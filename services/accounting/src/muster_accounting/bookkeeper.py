@@ -15,6 +15,7 @@ from muster_accounting.allocation_answers import allocations, assets, window_of
 from muster_accounting.answers import cost_report
 from muster_accounting.declarations import Declarations
 from muster_accounting.facts import Fact, Requests, read_fact
+from muster_accounting.notes import note
 from muster_accounting.store import ObjectVersion, Progress, UsageStore
 from muster_accounting.token_answers import TokenAnswer, TokenTerms
 from muster_accounting.view import View
@@ -30,6 +31,7 @@ from muster_rating.prices import PriceBook
 from muster_rating.report import Books
 from muster_rating.windows import Window, asked_window
 from muster_runtime.bus import DeadLetter
+from muster_runtime.publisher import Outgoing
 
 if TYPE_CHECKING:
     from muster_accounting.metrics import AccountingMetrics
@@ -101,6 +103,14 @@ class Bookkeeper:
         self.metrics.facts.labels("token").inc(len(uses))
         backwards = [attempt for attempt in now if attempt.closing and attempt.runs_backwards]
         self.metrics.clamped.inc(len(backwards))
+
+    def notes(self, batch: "list[Received]") -> list[Outgoing]:
+        """What the log is to be told of declared objects before they are booked."""
+        born = self.progress.objects_at_birth
+        return [
+            note(object_version(received), from_beginning=received.sequence <= born)
+            for received in batch
+        ]
 
     async def take_objects(self, batch: "list[Received]") -> None:
         """Keep versions of declared objects. Raises `Fenced`, `Transient`."""

@@ -138,6 +138,7 @@ class Meter:
         while True:
             batch = await reader.next_batch(BATCH_MAX, IDLE_WAIT_S)
             if batch:
+                await self.bus.publish(keeper.notes(batch))
                 await keeper.take_objects(batch)
             self._note(OBJECTS.name, reader, len(batch))
 
