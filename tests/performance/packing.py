@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from muster_domain.nodes import Device, Node
+from muster_domain.queues import PlacementPolicy
 from muster_domain.selectors import (
     NodeAffinity,
     NodeDemand,
@@ -30,7 +31,7 @@ from muster_scheduling.placement.gang import place
 from muster_scheduling.placement.outcome import Placed
 from muster_scheduling.placement.packing.mix import PodMix, kind_of
 from muster_scheduling.placement.packing.prices import prices
-from muster_scheduling.placement.request import GangRequest, PlacementPolicy, PodSetRequest
+from muster_scheduling.placement.request import GangRequest, PodSetRequest
 from muster_scheduling.placement.shares import (
     GPU,
     VGPU_CORES,

@@ -15,6 +15,7 @@ from muster_domain.queues import (
     FlavorQuotas,
     FungibilityPreference,
     LocalQueue,
+    PlacementPolicy,
     PreemptionPolicy,
     PriorityClass,
     QueueingStrategy,
@@ -494,6 +495,28 @@ def test_a_resource_flavor(load_content: LoadContent) -> None:
 def test_a_flavor_that_kueue_refuses(refused: Refused, spec: str, field: str, problem: str) -> None:
     text = "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ResourceFlavor\nmetadata: {name: a}\n"
     assert refused(f"{text}spec:\n  {spec}\n") == [(field, problem)]
+
+
+@pytest.mark.parametrize("policy", PlacementPolicy)
+def test_a_flavor_says_how_pods_are_seated(
+    load_content: LoadContent, policy: PlacementPolicy
+) -> None:
+    content = load_content(f"""
+        apiVersion: kueue.x-k8s.io/v1beta2
+        kind: ResourceFlavor
+        metadata: {{name: a, annotations: {{muster.dev/placement-policy: {policy}}}}}
+        """)
+    assert content == ResourceFlavor(name="a", placement_policy=policy)
+
+
+def test_an_unknown_way_of_seating_is_refused(refused: Refused) -> None:
+    text = """
+        apiVersion: kueue.x-k8s.io/v1beta2
+        kind: ResourceFlavor
+        metadata: {name: a, annotations: {muster.dev/placement-policy: tight}}
+        """
+    key = 'metadata.annotations["muster.dev/placement-policy"]'
+    assert refused(text) == [(key, "unknown: tight")]
 
 
 def test_an_empty_flavor_matches_every_node(load_content: LoadContent) -> None:

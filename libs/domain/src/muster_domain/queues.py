@@ -11,15 +11,32 @@ UNLIMITED: int = (2**63 - 1) * 1000
 """Milli-units at and above which a quota counts as no limit at all (R-3)."""
 
 
+class PlacementPolicy(StrEnum):
+    """How seats are chosen among the nodes that fit.
+
+    BINPACK takes few nodes and the fullest that fit, so whole nodes stay free. SPREAD takes as
+    many nodes as possible and the emptiest first. FRAGMENTATION takes the nodes and cards where a
+    pod costs least of what the pods seen so far could still use.
+    """
+
+    BINPACK = "binpack"
+    SPREAD = "spread"
+    FRAGMENTATION = "fragmentation"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceFlavor:
-    """A kind of hardware: the nodes that carry all its labels."""
+    """A kind of hardware: the nodes that carry all its labels.
+
+    `placement_policy` is how pods are seated there, where it is not the installation's.
+    """
 
     name: str
     node_labels: Labels = field(default_factory=dict[str, str])
     node_taints: tuple[Taint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     topology_name: str = ""
+    placement_policy: PlacementPolicy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

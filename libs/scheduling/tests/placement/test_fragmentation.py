@@ -6,13 +6,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster_domain.queues import PlacementPolicy
 from muster_scheduling.placement.columns import LIMIT
 from muster_scheduling.placement.gang import place
 from muster_scheduling.placement.outcome import Placed, Unplaceable
 from muster_scheduling.placement.packing.losses import Losses
 from muster_scheduling.placement.packing.mix import KINDS_MAX, PODS_MAX, PodMix, kind_of
 from muster_scheduling.placement.packing.prices import prices
-from muster_scheduling.placement.request import PlacementPolicy, PodSetRequest
+from muster_scheduling.placement.request import PodSetRequest
 from muster_scheduling.placement.table import NodeTable
 
 from .builders import GPU, gang, node, nodes_of, pod_set, seat, table_of

@@ -1,5 +1,6 @@
 import pytest
 
+from muster_domain.queues import PlacementPolicy
 from muster_domain.selectors import (
     NodeAffinity,
     NodeDemand,
@@ -13,7 +14,6 @@ from muster_domain.selectors import (
 )
 from muster_scheduling.placement.gang import place
 from muster_scheduling.placement.outcome import Placed
-from muster_scheduling.placement.request import PlacementPolicy
 
 from .builders import GPU, gang, node, nodes_of, pod_set, seat, table_of
 

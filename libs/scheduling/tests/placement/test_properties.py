@@ -6,11 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster_domain.nodes import DeviceHealth, Node, NodeCondition
+from muster_domain.queues import PlacementPolicy
 from muster_domain.workload import TopologyMode, TopologyRequest
 from muster_scheduling.placement.checks import violations
 from muster_scheduling.placement.gang import place
 from muster_scheduling.placement.outcome import Placed, PlacementOutcome
-from muster_scheduling.placement.request import GangRequest, PlacementPolicy, PodSetRequest
+from muster_scheduling.placement.request import GangRequest, PodSetRequest
 from muster_scheduling.placement.table import NodeTable
 
 from .brute_force import fits

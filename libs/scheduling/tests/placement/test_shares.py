@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 
 from muster_domain.errors import Conflict
 from muster_domain.nodes import Device, Node
+from muster_domain.queues import PlacementPolicy
 from muster_scheduling.placement.checks import ViolationKind, violations
 from muster_scheduling.placement.gang import place
 from muster_scheduling.placement.outcome import Gang, Placed, Unplaceable
-from muster_scheduling.placement.request import PlacementPolicy, PodSetRequest
+from muster_scheduling.placement.request import PodSetRequest
 from muster_scheduling.placement.shares import Share, share_of
 from muster_scheduling.placement.table import NodeTable
 

@@ -2,11 +2,12 @@ import pytest
 
 from muster_domain.conditions import UnplaceableReason
 from muster_domain.nodes import Node
+from muster_domain.queues import PlacementPolicy
 from muster_domain.selectors import NodeDemand
 from muster_domain.workload import TopologyMode, TopologyRequest
 from muster_scheduling.placement.gang import place
 from muster_scheduling.placement.outcome import Unplaceable
-from muster_scheduling.placement.request import GangRequest, PlacementPolicy
+from muster_scheduling.placement.request import GangRequest
 
 from .builders import gang, node, nodes_of, pod_set, seat, table_of
 

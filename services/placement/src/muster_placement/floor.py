@@ -9,8 +9,10 @@ from muster_domain.states import Admission
 from muster_domain.workload import Workload
 from muster_ledger.store import Image
 from muster_placement.announce import PlacementAnnouncer
+from muster_placement.packing import PACKING_FIELD, LearnedPacking, Packing
 from muster_placement.record import GANG_FIELD, NODE_FIELD, NodeEntry, SeatedGang
 from muster_placement.settings import PlacementSettings
+from muster_scheduling.placement.request import GangRequest
 from muster_scheduling.placement.table import NodeTable
 
 REQUEST_FIELD = "q/"
@@ -38,7 +40,7 @@ class Gone:
     at_ms: int
 
 
-_Stored = NodeEntry | SeatedGang | SeatRequest | Gone
+_Stored = NodeEntry | SeatedGang | SeatRequest | Gone | LearnedPacking
 
 
 class Floor:
@@ -47,6 +49,7 @@ class Floor:
     def __init__(self, image: Image, settings: PlacementSettings, now_ms: int) -> None:
         self.settings = settings
         self.table = NodeTable()
+        self.packing = Packing(self.table)
         self.nodes: dict[str, NodeEntry] = {}
         self.gangs: dict[str, SeatedGang] = {}
         self.requests: dict[str, SeatRequest] = {}
@@ -88,6 +91,12 @@ class Floor:
         """Forget a request that was answered or withdrawn."""
         if self.requests.pop(workload_id, None) is not None:
             self._puts[REQUEST_FIELD + workload_id] = None
+
+    def learn(self, request: GangRequest) -> None:
+        """Count what a gang asks for; prices follow when they are due."""
+        learned = self.packing.learn(request)
+        if learned is not None:
+            self._puts[PACKING_FIELD] = learned
 
     def seat(self, seated: SeatedGang) -> None:
         """Hold the seats of a gang. Raises `Conflict` where one is not free."""
@@ -167,6 +176,8 @@ class Floor:
                 self.heard_ms[entry.node.name] = now_ms
                 if entry.condition in (NodeCondition.SUSPECT, NodeCondition.FENCED):
                     self.unheard.add(entry.node.name)
+            elif name == PACKING_FIELD:
+                self.packing.restore(stored)
             elif name.startswith(GANG_FIELD):
                 seated = codec.decode(SeatedGang, stored)
                 self.gangs[seated.workload.id] = seated

@@ -2,15 +2,18 @@
 
 from pydantic import Field
 
+from muster_domain.queues import PlacementPolicy
 from muster_runtime.settings import ServiceSettings
-from muster_scheduling.placement.request import PlacementPolicy
 
 
 class PlacementSettings(ServiceSettings):
     """Silence is measured from the last heartbeat, or from taking over if that is later."""
 
     placement_policy: PlacementPolicy = Field(
-        default=PlacementPolicy.BINPACK, description="binpack keeps nodes whole, spread levels them"
+        default=PlacementPolicy.BINPACK,
+        description="binpack keeps nodes whole, spread levels them, fragmentation keeps what is "
+        "free usable for the jobs seen so far; the flavor annotation muster.dev/placement-policy "
+        "goes before it",
     )
     node_suspect_ms: int = Field(
         default=10_000, description="A node silent for so long takes no new pods"

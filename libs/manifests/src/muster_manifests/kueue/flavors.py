@@ -1,12 +1,21 @@
 """ResourceFlavor, Topology, AdmissionCheck and WorkloadPriorityClass."""
 
-from muster_domain.queues import AdmissionCheck, PriorityClass, ResourceFlavor, Topology
+from muster_domain.queues import (
+    AdmissionCheck,
+    PlacementPolicy,
+    PriorityClass,
+    ResourceFlavor,
+    Topology,
+)
 from muster_manifests.manifest import Manifest
 from muster_manifests.terms import read_taints, read_tolerations
 
 _TERMS_MAX = 8
 _LEVELS_MAX = 16
 _HOSTNAME = "kubernetes.io/hostname"
+
+PLACEMENT_POLICY = "muster.dev/placement-policy"
+"""Annotation of a flavor: how pods are seated on its nodes."""
 
 
 def read_resource_flavor(manifest: Manifest) -> ResourceFlavor:
@@ -18,6 +27,7 @@ def read_resource_flavor(manifest: Manifest) -> ResourceFlavor:
         node_taints=read_taints(spec, "nodeTaints"),
         tolerations=read_tolerations(spec, "tolerations"),
         topology_name=spec.text("topologyName"),
+        placement_policy=_placement_policy(manifest),
     )
     for key, count in (
         ("nodeLabels", len(flavor.node_labels)),
@@ -29,6 +39,19 @@ def read_resource_flavor(manifest: Manifest) -> ResourceFlavor:
     if flavor.topology_name and not flavor.node_labels:
         spec.rule("topologyName", "a topology needs node labels", "write nodeLabels as well")
     return flavor
+
+
+def _placement_policy(manifest: Manifest) -> PlacementPolicy | None:
+    annotations = manifest.body.object("metadata").object("annotations")
+    written = annotations.text(PLACEMENT_POLICY)
+    if not written:
+        return None
+    if written not in list(PlacementPolicy):
+        annotations.problem(
+            PLACEMENT_POLICY, f"unknown: {written}", f"write one of {', '.join(PlacementPolicy)}"
+        )
+        return None
+    return PlacementPolicy(written)
 
 
 def read_topology(manifest: Manifest) -> Topology:

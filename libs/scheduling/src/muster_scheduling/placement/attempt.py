@@ -6,10 +6,11 @@ from functools import partial
 
 import numpy as np
 
+from muster_domain.queues import PlacementPolicy
 from muster_scheduling.placement.columns import Columns, Vector, pods_fitting
 from muster_scheduling.placement.domains import Narrowed, narrow
 from muster_scheduling.placement.plan import Plan, Seating, Unit
-from muster_scheduling.placement.request import GangRequest, PlacementPolicy
+from muster_scheduling.placement.request import GangRequest
 from muster_scheduling.placement.seating import (
     NO_SEATS,
     Seats,

@@ -6,10 +6,12 @@ import numpy as np
 
 from muster_domain.conditions import Explanation, UnplaceableReason
 from muster_domain.quantity import format_quantity
+from muster_domain.queues import PlacementPolicy
 from muster_domain.workload import TopologyMode
 from muster_scheduling.placement.columns import LIMIT, Columns, Mask
 from muster_scheduling.placement.domains import narrow
 from muster_scheduling.placement.outcome import (
+    Gang,
     PodSetVerdict,
     Predicate,
     Refusal,
@@ -21,10 +23,12 @@ from muster_scheduling.placement.record import MILLI, PODS, is_extended
 from muster_scheduling.placement.request import GangRequest, PodSetRequest
 from muster_scheduling.placement.seating import fits_at_most
 from muster_scheduling.placement.shares import GPU, Share
+from muster_scheduling.placement.table import NodeTable
 from muster_scheduling.placement.topology.rows import RowFits, row_tree, seat_rows
 from muster_scheduling.placement.topology.selection import NotFitting
 from muster_scheduling.placement.topology.terms import UnusableRequest, resolve, slice_size
 
+_NODES_TOLD = 4
 _REASONS = (
     (Predicate.RESOURCE, UnplaceableReason.INSUFFICIENT_RESOURCES),
     (Predicate.TOPOLOGY_LABEL, UnplaceableReason.TOPOLOGY),
@@ -78,6 +82,33 @@ def _seated(verdicts: Sequence[PodSetVerdict], best: Seating) -> int:
     if alone is None or alone.topology is None:
         return best.members
     return max(best.members, alone.topology.fitting * alone.asked // alone.topology.needed)
+
+
+def seated_message(table: NodeTable, gang: Gang, policy: PlacementPolicy) -> str:
+    """Where a gang sits and what it leaves there, once it is bound; in one line for people."""
+    nodes = gang.placement.nodes
+    told = [f"{name}: {_left_on(table, name)}" for name in nodes[:_NODES_TOLD]]
+    if len(nodes) > _NODES_TOLD:
+        told.append(f"and {len(nodes) - _NODES_TOLD} more nodes")
+    return f"{policy}: {'; '.join(told)}"
+
+
+def _left_on(table: NodeTable, name: str) -> str:
+    free = table.free(name)
+    shared = [
+        f"{format_quantity(int(left))} of card {index}"
+        for index, left in zip(
+            table.record(name).card_indices, table.record(name).cards().left_milli, strict=True
+        )
+        if 0 < left < MILLI
+    ]
+    whole = [
+        f"{max(0, quantity) // MILLI} whole {resource}"
+        for resource, quantity in sorted(free.items())
+        if is_extended(resource)
+    ]
+    rest = [f"{format_quantity(free.get('cpu', 0))} cpu"] if not whole else []
+    return f"leaves {', '.join((*whole, *shared, *rest))}"
 
 
 def _refused(

@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
+from muster_domain.queues import PlacementPolicy
 from muster_scheduling.placement.explain import unplaceable, unsupported
 from muster_scheduling.placement.outcome import Placed, PlacementOutcome
 from muster_scheduling.placement.packing.mix import kind_of
 from muster_scheduling.placement.plan import plan
 from muster_scheduling.placement.ranks import seat_members
-from muster_scheduling.placement.request import GangRequest, PlacementPolicy
+from muster_scheduling.placement.request import GangRequest
 from muster_scheduling.placement.search import seat_gang
 from muster_scheduling.placement.table import NodeTable
 

@@ -6,13 +6,14 @@ from typing import assert_never
 import numpy as np
 
 from muster_domain.nodes import Device, Placement, PodAssignment, TopologyAssignment
+from muster_domain.queues import PlacementPolicy
 from muster_scheduling.placement.columns import Columns
 from muster_scheduling.placement.devices import pick_cards, pick_devices
 from muster_scheduling.placement.outcome import Gang, SeatedPodSet
 from muster_scheduling.placement.packing.mix import kind_of
 from muster_scheduling.placement.plan import Plan, Seating
 from muster_scheduling.placement.record import MILLI
-from muster_scheduling.placement.request import GangRequest, PlacementPolicy, PodSetRequest
+from muster_scheduling.placement.request import GangRequest, PodSetRequest
 from muster_scheduling.placement.seating import Seats
 from muster_scheduling.placement.shares import GPU, Cards, Share, share_of
 from muster_scheduling.placement.table import NodeTable

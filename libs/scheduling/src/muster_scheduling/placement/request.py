@@ -2,28 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
 from muster_domain.errors import InvalidValue
 from muster_domain.quantity import Resources
-from muster_domain.queues import ResourceFlavor, Topology
+from muster_domain.queues import PlacementPolicy, ResourceFlavor, Topology
 from muster_domain.selectors import NodeDemand
 from muster_domain.states import Admission, PodSetAdmission
 from muster_domain.workload import PodSet, TopologyRequest, Workload
 from muster_scheduling.placement.topology.terms import TopologyOptions
-
-
-class PlacementPolicy(StrEnum):
-    """How seats are chosen among the nodes that fit.
-
-    BINPACK takes few nodes and the fullest that fit, so whole nodes stay free. SPREAD takes as
-    many nodes as possible and the emptiest first. FRAGMENTATION takes the nodes and cards where a
-    pod costs least of what the pods seen so far could still use (`packing`).
-    """
-
-    BINPACK = "binpack"
-    SPREAD = "spread"
-    FRAGMENTATION = "fragmentation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +91,12 @@ class GangRequest:
             raise InvalidValue(
                 "two pod sets have one name", field=self.workload, fix="name each pod set once"
             )
+
+
+def policy_of(request: GangRequest, otherwise: PlacementPolicy) -> PlacementPolicy:
+    """The policy of the first flavor, in the order of pod sets and flavor names, that has one."""
+    of_flavors = (f.placement_policy for pod_set in request.pod_sets for f in pod_set.flavors)
+    return next((policy for policy in of_flavors if policy is not None), otherwise)
 
 
 def request_for(
