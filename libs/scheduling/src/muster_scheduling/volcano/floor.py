@@ -1,0 +1,350 @@
+"""A session over the floor of placement: seats for one Volcano gang, or who would have to go.
+
+Everything that sits is in the session: gangs of Volcano queues as what they are, others as pods
+that hold their nodes. The gang that asks has its quota, so it is Inqueue; the session allocates,
+and evicts as far as its configuration has actions for it. Seats are then given out as everywhere:
+ranks in pod set order, devices by index.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from muster_domain.conditions import Explanation, PreemptionReason, UnplaceableReason
+from muster_domain.nodes import Node, NodeCondition, Placement, PodAssignment
+from muster_domain.queues import HyperNode, PriorityClass, VolcanoQueue
+from muster_domain.volcano import Pod, PodGroup, PodGroupPhase, PodPhase
+from muster_domain.volcano_scheduler import PluginOption, SchedulerConfiguration
+from muster_domain.workload import PodSet, VolcanoQueueRef, Workload
+from muster_scheduling.placement.outcome import (
+    Gang,
+    Placed,
+    PlacementOutcome,
+    SeatedPodSet,
+    Unplaceable,
+)
+from muster_scheduling.placement.ranks import FreeDevices
+from muster_scheduling.placement.request import GangRequest
+from muster_scheduling.placement.table import NodeTable
+from muster_scheduling.volcano.opening import DEFAULT_QUEUE
+from muster_scheduling.volcano.plan import EvictionReason, JobOutcome, Plan, Verdict
+from muster_scheduling.volcano.run import run_session
+from muster_scheduling.volcano.snapshot import SessionSnapshot
+
+ALLOCATE = "allocate"
+DEFAULT_SCHEDULER = SchedulerConfiguration(
+    actions=(ALLOCATE,),
+    tiers=(
+        tuple(PluginOption(name=name) for name in ("priority", "gang", "conformance")),
+        tuple(
+            PluginOption(name=name) for name in ("predicates", "binpack", "network-topology-aware")
+        ),
+    ),
+)
+"""Without a scheduler configuration: nobody is evicted, and nodes are packed."""
+
+_TOPOLOGY = frozenset({Verdict.UNKNOWN_TIER, Verdict.INVALID_TOPOLOGY})
+_REASONS: Mapping[EvictionReason, PreemptionReason] = {
+    EvictionReason.PREEMPT: PreemptionReason.IN_CLUSTER_QUEUE,
+    EvictionReason.RECLAIM: PreemptionReason.IN_COHORT_RECLAMATION,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A gang with seats, all of which it keeps until it has ended; one that is leaving, soon."""
+
+    workload: Workload
+    gang: Gang
+    started: bool = False
+    leaving: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolcanoRules:
+    """What Volcano's objects say: queues, HyperNodes, and what its scheduler is told to do."""
+
+    queues: tuple[VolcanoQueue, ...] = ()
+    hyper_nodes: tuple[HyperNode, ...] = ()
+    scheduler: SchedulerConfiguration | None = None
+
+    def decide(self, workload: Workload) -> bool:
+        """Whether the session seats this workload.
+
+        It does where somebody has configured it, and for every bound on HyperNodes.
+        """
+        if workload.network_topology is not None:
+            return True
+        return self.scheduler is not None and isinstance(workload.queue, VolcanoQueueRef)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """Workloads that would have to go, and the nodes on which the gang would then sit."""
+
+    victims: Mapping[str, PreemptionReason]
+    nodes: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Seats, or why there are none; then `room` may say how there would be some."""
+
+    outcome: PlacementOutcome
+    room: Room | None = None
+
+
+def seat(
+    table: NodeTable,
+    standing: Iterable[Standing],
+    workload: Workload,
+    request: GangRequest,
+    rules: VolcanoRules,
+    now_ms: int,
+) -> Answer:
+    """Run one session for a gang. Holds nothing and evicts nobody."""
+    unknown = _unknown_tier(workload, rules)
+    if unknown:
+        return Answer(outcome=_refused(workload, UnplaceableReason.TOPOLOGY, unknown, {}))
+    members = tuple(standing)
+    snapshot = _snapshot(table, members, workload, request, rules, now_ms)
+    plan = run_session(snapshot, _configuration(rules))
+    key = f"{workload.namespace}/{workload.id}"
+    nodes = {_rank(bind.pod): bind.node for bind in plan.binds if bind.job == key}
+    if nodes:
+        return Answer(outcome=_placed(table, workload, request, nodes))
+    return Answer(
+        outcome=_unplaceable(workload, plan.outcomes.get(key)),
+        room=_room(plan, workload, members),
+    )
+
+
+def _unknown_tier(workload: Workload, rules: VolcanoRules) -> str:
+    """Why a bound on HyperNodes cannot be kept. Volcano would take it for no bound at all (C4)."""
+    wanted = workload.network_topology
+    if wanted is None:
+        return ""
+    names = sorted({node.tier_name for node in rules.hyper_nodes if node.tier_name})
+    if wanted.highest_tier_name and wanted.highest_tier_name not in names:
+        known = ", ".join(names) or "none"
+        return f"no HyperNode has the tier name {wanted.highest_tier_name!r}; there are: {known}"
+    return ""
+
+
+def _configuration(rules: VolcanoRules) -> SchedulerConfiguration:
+    """What is configured, always with allocation, and without waiting to be let into the queue."""
+    scheduler = rules.scheduler or DEFAULT_SCHEDULER
+    actions = tuple(name for name in scheduler.actions if name != "enqueue")
+    return replace(scheduler, actions=actions if ALLOCATE in actions else (ALLOCATE, *actions))
+
+
+def _snapshot(
+    table: NodeTable,
+    standing: tuple[Standing, ...],
+    workload: Workload,
+    request: GangRequest,
+    rules: VolcanoRules,
+    now_ms: int,
+) -> SessionSnapshot:
+    others = [each for each in standing if each.workload.id != workload.id]
+    everybody = [*(each.workload for each in others), workload]
+    nodes = table.nodes()
+    return SessionSnapshot(
+        now_ms=now_ms,
+        nodes=tuple(_usable(table, node) for node in nodes),
+        conditions={
+            node.name: NodeCondition.CORDONED
+            if node.name in request.excluded
+            else table.condition(node.name)
+            for node in nodes
+        },
+        queues=rules.queues,
+        hyper_nodes=rules.hyper_nodes,
+        priority_classes=tuple(
+            PriorityClass(name=str(value), value=value, of_pods=True)
+            for value in sorted({each.priority for each in everybody})
+        ),
+        pod_groups=(
+            *(
+                _group(each.workload, PodGroupPhase.RUNNING)
+                for each in others
+                if _in_session(each.workload)
+            ),
+            _group(workload, PodGroupPhase.INQUEUE),
+        ),
+        pods=(*(pod for each in others for pod in _seated_pods(each)), *_waiting_pods(workload)),
+    )
+
+
+def _usable(table: NodeTable, node: Node) -> Node:
+    """The node with what Muster may give out of it: devices that failed are nobody's."""
+    record = table.record(node.name)
+    allocatable = {
+        name: min(quantity, record.free_milli(name) + record.used.get(name, 0))
+        for name, quantity in node.allocatable.items()
+    }
+    return node if allocatable == node.allocatable else replace(node, allocatable=allocatable)
+
+
+def _in_session(workload: Workload) -> bool:
+    return isinstance(workload.queue, VolcanoQueueRef) or workload.network_topology is not None
+
+
+def _queue_of(workload: Workload) -> str:
+    named = workload.queue.name if isinstance(workload.queue, VolcanoQueueRef) else ""
+    return named or workload.volcano_queue or DEFAULT_QUEUE
+
+
+def _group(workload: Workload, phase: PodGroupPhase) -> PodGroup:
+    least = {pod_set.name: _least(pod_set) for pod_set in workload.pod_sets}
+    return PodGroup(
+        namespace=workload.namespace,
+        name=workload.id,
+        min_member=sum(least.values()),
+        min_task_member=least,
+        queue=_queue_of(workload),
+        priority_class=str(workload.priority),
+        network_topology=workload.network_topology,
+        phase=phase,
+        created_at_ms=workload.created_at_ms,
+        labels=workload.labels,
+        annotations=workload.annotations,
+    )
+
+
+def _least(pod_set: PodSet) -> int:
+    return pod_set.count if pod_set.min_count is None else pod_set.min_count
+
+
+def _seated_pods(each: Standing) -> list[Pod]:
+    sets = {pod_set.name: pod_set for pod_set in each.workload.pod_sets}
+    grouped = _in_session(each.workload)
+    return [
+        _pod(
+            each.workload,
+            sets[seat.pod_set],
+            seat.rank,
+            node=seat.node,
+            phase=PodPhase.RUNNING if each.started else PodPhase.PENDING,
+            leaving=each.leaving,
+            grouped=grouped,
+        )
+        for seat in each.gang.placement.pods
+    ]
+
+
+def _waiting_pods(workload: Workload) -> list[Pod]:
+    pods: list[Pod] = []
+    for pod_set in workload.pod_sets:
+        pods += [_pod(workload, pod_set, len(pods) + index) for index in range(pod_set.count)]
+    return pods
+
+
+def _pod(  # noqa: PLR0913 - where a pod stands
+    workload: Workload,
+    pod_set: PodSet,
+    rank: int,
+    *,
+    node: str = "",
+    phase: PodPhase = PodPhase.PENDING,
+    leaving: bool = False,
+    grouped: bool = True,
+) -> Pod:
+    return Pod(
+        namespace=workload.namespace,
+        name=f"{workload.id}-{rank}",
+        pod_group=workload.id if grouped else "",
+        role=pod_set.name,
+        phase=phase,
+        node=node,
+        deleting=leaving,
+        priority=workload.priority,
+        requests=pod_set.requests,
+        init_requests=pod_set.requests,
+        containers=(pod_set.requests,),
+        demand=pod_set.demand,
+        labels=pod_set.labels,
+        annotations=pod_set.annotations,
+        created_at_ms=workload.created_at_ms,
+    )
+
+
+def _rank(pod: str) -> int:
+    return int(pod.rpartition("-")[2])
+
+
+def _placed(
+    table: NodeTable, workload: Workload, request: GangRequest, nodes: Mapping[int, str]
+) -> Placed:
+    """Seats on the nodes that the session chose; pods that found none leave no gap in the ranks."""
+    hand_out = FreeDevices(table, request.policy)
+    asked = {pod_set.name: pod_set for pod_set in request.pod_sets}
+    pods: list[PodAssignment] = []
+    first = 0
+    for pod_set in workload.pod_sets:
+        ranks = range(first, first + pod_set.count)
+        chosen = [nodes[rank] for rank in ranks if rank in nodes]
+        first += pod_set.count
+        pods += [
+            PodAssignment(
+                pod_set=pod_set.name,
+                index=index,
+                rank=len(pods) + index,
+                node=node,
+                devices=hand_out.take(node, asked[pod_set.name]),
+            )
+            for index, node in enumerate(chosen)
+        ]
+    counts = Counter(pod.pod_set for pod in pods)
+    seated = tuple(
+        SeatedPodSet(
+            name=pod_set.name,
+            count=counts[pod_set.name],
+            requests=pod_set.requests,
+            min_count=pod_set.least,
+        )
+        for pod_set in request.pod_sets
+    )
+    return Placed(
+        gang=Gang(workload=workload.id, pod_sets=seated, placement=Placement(pods=tuple(pods)))
+    )
+
+
+def _unplaceable(workload: Workload, outcome: JobOutcome | None) -> Unplaceable:
+    bound = workload.network_topology is not None
+    if outcome is None:
+        reason, message = UnplaceableReason.GANG_INCOMPLETE, "the session did not look at it"
+    else:
+        topology = bound or outcome.verdict in _TOPOLOGY
+        reason = (
+            UnplaceableReason.TOPOLOGY if topology else UnplaceableReason.INSUFFICIENT_RESOURCES
+        )
+        message = outcome.message
+    refusals = outcome.refusals if outcome is not None else ()
+    return _refused(workload, reason, message, {each.reason: each.nodes for each in refusals})
+
+
+def _refused(
+    workload: Workload, reason: UnplaceableReason, message: str, nodes: Mapping[str, int]
+) -> Unplaceable:
+    asked = sum(pod_set.count for pod_set in workload.pod_sets)
+    explanation = Explanation(
+        reason=reason, message=message, counts={"members_asked": asked, **nodes}
+    )
+    return Unplaceable(reason=reason, explanation=explanation, members_asked=asked)
+
+
+def _room(plan: Plan, workload: Workload, standing: tuple[Standing, ...]) -> Room | None:
+    """Who has to go, where the session found the whole gang a place that others still hold."""
+    key = f"{workload.namespace}/{workload.id}"
+    promised = [promise.node for promise in plan.pipelines if promise.job == key]
+    if not promised or len(promised) < sum(map(_least, workload.pod_sets)):
+        return None
+    known = {each.workload.id for each in standing}
+    victims = {
+        identity: _REASONS[eviction.reason]
+        for eviction in plan.evictions
+        if eviction.by == key and eviction.reason in _REASONS
+        if (identity := eviction.job.partition("/")[2]) in known
+    }
+    return Room(victims=victims, nodes=frozenset(promised))
