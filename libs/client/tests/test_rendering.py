@@ -18,7 +18,8 @@ from muster_contracts.queries import Condition, CostLine, CostReport, Phase, Pla
 from muster_domain.checks import CheckState, CheckStatus
 from muster_domain.conditions import Explanation, Outcome
 from muster_domain.money import IdlePolicy
-from muster_domain.states import EvictionCount
+from muster_domain.nodes import DomainCount, TopologyAssignment
+from muster_domain.states import Admission, EvictionCount, PodSetAdmission
 
 from .examples import GPU, nodes, quota_row, quotas, row, waiting
 
@@ -297,3 +298,36 @@ def test_a_workload_in_kueues_form_has_its_status() -> None:
             ]
         },
     }
+
+
+def test_a_topology_assignment_is_written_as_kueue_writes_it() -> None:
+    granted = PodSetAdmission(name="main", count=4, flavors={GPU: "a100"}, usage={GPU: 4_000})
+    domains = (DomainCount(values=("r1", "n1"), count=3), DomainCount(values=("r1", "n2"), count=1))
+    seated = TopologyAssignment(levels=("rack", "kubernetes.io/hostname"), domains=domains)
+    detail = replace(
+        waiting(),
+        admission=Admission(cluster_queue="gpus", pod_sets=(granted,)),
+        topology={"main": seated},
+    )
+    manifest = workload_manifest(detail)
+    assert manifest["status"]["admission"]["podSetAssignments"] == [
+        {
+            "name": "main",
+            "count": 4,
+            "flavors": {GPU: "a100"},
+            "resourceUsage": {GPU: "4"},
+            "topologyAssignment": {
+                "levels": ["rack", "kubernetes.io/hostname"],
+                "slices": [
+                    {
+                        "domainCount": 2,
+                        "valuesPerLevel": [
+                            {"individual": {"roots": ["r1", "r1"]}},
+                            {"individual": {"roots": ["n1", "n2"]}},
+                        ],
+                        "podCounts": {"individual": [3, 1]},
+                    }
+                ],
+            },
+        }
+    ]

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from muster_domain.checks import CheckStatus
 from muster_domain.conditions import Explanation, Outcome
+from muster_domain.nodes import TopologyAssignment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +85,9 @@ class Decision:
     """The last word about one workload. A late reader still finds it on its subject.
 
     `reason` is a reason word of `muster_domain.conditions`; `outcome` is set once finished or
-    refused. `lease_until_ms` only for external jobs. `checks` of the `attempt`, while it holds quota:
-    who answers for a check finds here what is asked.
+    refused. `assignments` say who sits where, by rank; `topology` says it in counts, by pod set,
+    where a topology seated it. `lease_until_ms` only for external jobs. `checks` of the `attempt`,
+    while it holds quota: who answers for a check finds here what is asked.
     """
 
     id: str
@@ -102,6 +104,9 @@ class Decision:
     priority: int = 0
     flavors: Mapping[str, str] = field(default_factory=dict[str, str])
     assignments: tuple[Seat, ...] = ()
+    topology: Mapping[str, TopologyAssignment] = field(
+        default_factory=dict[str, TopologyAssignment]
+    )
     outcome: Outcome | None = None
     explanation: Explanation | None = None
     preemptor: str = ""

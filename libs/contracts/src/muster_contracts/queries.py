@@ -20,7 +20,7 @@ from muster_contracts.turns import TurnRow
 from muster_domain.checks import CheckStatus
 from muster_domain.conditions import Explanation, Outcome
 from muster_domain.money import ChargingBasis, IdlePolicy
-from muster_domain.nodes import NodeCondition
+from muster_domain.nodes import NodeCondition, TopologyAssignment
 from muster_domain.states import Admission, EvictionCount
 from muster_domain.workload import Workload
 
@@ -269,7 +269,7 @@ class WorkloadDetail:
     """Everything that `muster explain` shows. `ahead` is cut at 20 of `ahead_total`.
 
     `requeue_count` and `requeue_at_ms` are the back-off, `evictions` counts what ended attempts,
-    `admission` and `checks` are those of the present attempt.
+    `admission` and `checks` are those of the present attempt, `reclaimable` its pods that are done.
     """
 
     row: WorkloadRow
@@ -279,6 +279,9 @@ class WorkloadDetail:
     pods_by_set: Mapping[str, int] = field(default_factory=dict[str, int])
     flavors: Mapping[str, str] = field(default_factory=dict[str, str])
     seats: tuple[Seat, ...] = ()
+    topology: Mapping[str, TopologyAssignment] = field(
+        default_factory=dict[str, TopologyAssignment]
+    )
     estimate: WaitEstimate | None = None
     timeline: tuple[tuple[str, int], ...] = ()
     turns: tuple[TurnRow, ...] = ()
@@ -290,6 +293,7 @@ class WorkloadDetail:
     evictions: tuple[EvictionCount, ...] = ()
     admission: Admission | None = None
     checks: tuple[CheckStatus, ...] = ()
+    reclaimable: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

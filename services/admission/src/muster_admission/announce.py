@@ -94,6 +94,7 @@ def public_decision(
         priority=workload.priority,
         flavors={} if admitted is None else flavors_of(admitted),
         assignments=() if admitted is None else seats_of(admitted),
+        topology={} if admitted is None else admitted.placement.topology,
         outcome=state.outcome if isinstance(state, Finished) else None,
         explanation=explanation,
         preemptor=state.preemptor if isinstance(state, Evicting) else "",

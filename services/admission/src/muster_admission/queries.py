@@ -104,6 +104,7 @@ def workload(machine: AdmissionMachine, question: dict[str, Any]) -> bytes:
         pods_by_set={pod_set.name: pod_set.count for pod_set in record.workload.pod_sets},
         flavors=flavors_of(held) if held is not None else {},
         seats=seats_of(state) if isinstance(state, Admitted) else (),
+        topology=state.placement.topology if isinstance(state, Admitted) else {},
         estimate=estimate(book, record) if isinstance(state, Pending) else None,
         timeline=timeline(record),
         turns=turn_rows(book, record.cluster_queue),
@@ -115,6 +116,7 @@ def workload(machine: AdmissionMachine, question: dict[str, Any]) -> bytes:
         evictions=state.history.evictions,
         admission=None if isinstance(state, Pending | Finished) else state.admission,
         checks=held.checks if held is not None else (),
+        reclaimable=state.reclaimable if isinstance(state, Admitted) else {},
     )
     return codec.encode(detail)
 

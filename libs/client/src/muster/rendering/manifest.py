@@ -1,12 +1,14 @@
 """A workload in the form of Kueue's Workload: what it asks for, and its status."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from muster_contracts.queries import WorkloadDetail
 from muster_domain.checks import CheckStatus
+from muster_domain.nodes import TopologyAssignment
 from muster_domain.quantity import format_quantity
-from muster_domain.states import Admission
+from muster_domain.states import Admission, PodSetAdmission
 
 Json = dict[str, Any]
 
@@ -49,7 +51,7 @@ def _status(detail: WorkloadDetail) -> Json:
         ]
     }
     if detail.admission is not None:
-        status["admission"] = _admission(detail.admission)
+        status["admission"] = _admission(detail.admission, detail.topology)
     if detail.requeue_count:
         state: Json = {"count": detail.requeue_count}
         if detail.requeue_at_ms is not None:
@@ -68,19 +70,40 @@ def _status(detail: WorkloadDetail) -> Json:
     return status
 
 
-def _admission(admission: Admission) -> Json:
+def _admission(admission: Admission, topology: Mapping[str, TopologyAssignment]) -> Json:
     return {
         "clusterQueue": admission.cluster_queue,
         "podSetAssignments": [
+            _pod_set(granted, topology.get(granted.name)) for granted in admission.pod_sets
+        ],
+    }
+
+
+def _pod_set(granted: PodSetAdmission, seated: TopologyAssignment | None) -> Json:
+    found: Json = {
+        "name": granted.name,
+        "count": granted.count,
+        "flavors": dict(granted.flavors),
+        "resourceUsage": {
+            resource: format_quantity(milli) for resource, milli in granted.usage.items()
+        },
+    }
+    if seated is not None:
+        found["topologyAssignment"] = _topology(seated)
+    return found
+
+
+def _topology(seated: TopologyAssignment) -> Json:
+    """One slice with every domain written out, in the order of the ranks."""
+    columns = zip(*(domain.values for domain in seated.domains), strict=True)
+    return {
+        "levels": list(seated.levels),
+        "slices": [
             {
-                "name": granted.name,
-                "count": granted.count,
-                "flavors": dict(granted.flavors),
-                "resourceUsage": {
-                    resource: format_quantity(milli) for resource, milli in granted.usage.items()
-                },
+                "domainCount": len(seated.domains),
+                "valuesPerLevel": [{"individual": {"roots": list(values)}} for values in columns],
+                "podCounts": {"individual": [domain.count for domain in seated.domains]},
             }
-            for granted in admission.pod_sets
         ],
     }
 
