@@ -134,6 +134,13 @@ class House:
         )
         return self.say(fact, identity)
 
+    def place_as(self, seated: Workload) -> Changes:
+        """Placement finds seats for these pods of the workload."""
+        fact = events.GangPlaced(
+            workload_id=seated.id, attempt=self.attempt(seated.id), placement=placement(seated)
+        )
+        return self.say(fact, seated.id)
+
     def start(self, identity: str = "w1") -> Changes:
         attempt = self.attempt(identity)
         return self.say(events.GangStarted(workload_id=identity, attempt=attempt), identity)

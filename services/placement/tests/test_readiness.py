@@ -43,3 +43,15 @@ def test_a_word_about_a_pod_that_is_over_changes_nothing(house: House) -> None:
     house.pod_ended(0)
     assert not house.pod_restarts(0)
     assert house.count(events.GangStalled) == 0
+
+
+def test_pods_that_are_done_are_told_while_others_run(house: House) -> None:
+    house.pod_ended(0)
+    told = house.last(events.PodsSucceeded)
+    assert isinstance(told, events.PodsSucceeded)
+    assert dict(told.counts) == {"main": 1}
+    house.restart()
+    assert not house.pod_ended(0)
+    house.pod_ended(1)
+    assert house.count(events.PodsSucceeded) == 1
+    assert house.count(events.GangFinished) == 1

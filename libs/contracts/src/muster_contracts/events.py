@@ -173,6 +173,15 @@ class PodsBecameUnready:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaReclaimed:
+    """admission: pods that are done gave their quota back; the workload holds less from now on."""
+
+    workload_id: str
+    version: int
+    state: Admitted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadEvicted:
     """admission: it must give everything back; quota stays charged until it has."""
 
@@ -295,6 +304,15 @@ class GangFinished:
     workload_id: str
     attempt: int
     outcome: Outcome
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodsSucceeded:
+    """placement: so many pods of each set are done and will not run again; others still run."""
+
+    workload_id: str
+    attempt: int
+    counts: Mapping[str, int]
+
+
     message: str = ""
 
 
@@ -414,6 +432,7 @@ GangFact = (
 )
 PreemptionFact = VictimsProposed | VictimsNotFound
 WorkloadFact = (
+    | PodsSucceeded
     Request
     | GangFact
     | PreemptionFact
@@ -430,6 +449,7 @@ WorkloadFact = (
     | CapacityChanged
 )
 NodeFact = NodeRegistered | NodeConditionChanged | PodStarted | PodRestarting | PodFinished
+    | QuotaReclaimed
 ObjectFact = ObjectApplied | ObjectDeleted
 CostFact = TokensReported | DeclarationNoted
 Event = BudgetFact | WorkloadFact | NodeFact | ObjectFact | DrainRequested | CostFact

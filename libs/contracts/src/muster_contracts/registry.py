@@ -76,6 +76,7 @@ OWNERS: dict[Service, tuple[type[events.Event], ...]] = {
         events.WorkloadAdmitted,
         events.PodsBecameReady,
         events.PodsBecameUnready,
+        events.QuotaReclaimed,
         events.WorkloadEvicted,
         events.WorkloadRequeued,
         events.WorkloadFinished,

@@ -105,6 +105,7 @@ AdmissionFact = (
     | events.WorkloadAdmitted
     | events.PodsBecameReady
     | events.PodsBecameUnready
+    | events.QuotaReclaimed
     | events.WorkloadEvicted
     | events.WorkloadRequeued
     | events.WorkloadFinished

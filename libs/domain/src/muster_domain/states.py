@@ -51,6 +51,24 @@ class Admission:
                 total[key] = total.get(key, 0) + quantity
         return total
 
+    def without(self, done: Mapping[str, int], admitted: Mapping[str, int]) -> "Admission":
+        """What is held once so many of the pods `admitted` of each set are done (R-15)."""
+        return replace(
+            self,
+            pod_sets=tuple(
+                _shrunk(granted, admitted.get(granted.name, 0) - done.get(granted.name, 0))
+                for granted in self.pod_sets
+            ),
+        )
+
+
+def _shrunk(granted: PodSetAdmission, left: int) -> PodSetAdmission:
+    """The same pods, fewer of them; never more."""
+    if not 0 <= left < granted.count:
+        return granted
+    usage = {resource: milli // granted.count * left for resource, milli in granted.usage.items()}
+    return replace(granted, count=left, usage=usage)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionCount:
@@ -129,10 +147,10 @@ class Reserved:
     past_execution_ms: int = 0
     avoided_flavors: tuple[str, ...] = ()
     waiting_since_ms: int | None = None
-    history: History = History()
-    kind: Literal["reserved"] = "reserved"
     checks: tuple[CheckStatus, ...] = ()
     checked_at_ms: int | None = None
+    history: History = History()
+    kind: Literal["reserved"] = "reserved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +159,7 @@ class Admitted:
 
     `unready_since_ms` while they ran and do not all run now, `recovered_at_ms` when they last did
     again; `stalls` counts that. `lease_until_ms` only for external jobs.
+    `reclaimable` counts by pod set the pods that are done: `admission` is what the others hold.
     """
 
     admission: Admission
@@ -156,9 +175,10 @@ class Admitted:
     unready_since_ms: int | None = None
     recovered_at_ms: int | None = None
     stalls: int = 0
+    checks: tuple[CheckStatus, ...] = ()
+    reclaimable: Mapping[str, int] = field(default_factory=dict[str, int])
     waiting_since_ms: int | None = None
     history: History = History()
-    checks: tuple[CheckStatus, ...] = ()
     kind: Literal["admitted"] = "admitted"
 
 

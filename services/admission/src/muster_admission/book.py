@@ -300,6 +300,9 @@ class Book:
                 _expect(self.ledger.post(hold_id(after.workload.id, attempt)))
             case (Reserved() | Evicting() | Admitted()) as held, (Pending() | Finished()):
                 identity = hold_id(after.workload.id, held.attempt)
+            case Admitted(admission=held), Admitted(admission=left, attempt=attempt):
+                if left != held:
+                    _expect(self.ledger.shrink(hold_id(after.workload.id, attempt), left.usage))
                 hold = self.ledger.get(identity)
                 posted = isinstance(hold, Hold) and hold.state is HoldState.POSTED
                 end = self.ledger.release if posted else self.ledger.void

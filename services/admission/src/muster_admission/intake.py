@@ -1,5 +1,6 @@
 """What each fact of the log does to the book. Idempotent by workload id and attempt."""
 
+from collections import Counter
 from dataclasses import replace
 from typing import assert_never
 
@@ -119,6 +120,8 @@ def gang_became(book: Book, fact: events.GangFact, now_ms: int) -> None:
             gang_started(book, fact, now_ms)
         case events.GangStalled():
             gang_stalled(book, fact, now_ms)
+        case events.PodsSucceeded():
+            pods_succeeded(book, fact, now_ms)
         case events.GangFinished():
             gang_finished(book, fact, now_ms)
         case events.GangLost():
@@ -307,6 +310,31 @@ def gang_stalled(book: Book, fact: events.GangStalled, now_ms: int) -> None:
         workload_id=after.workload.id, version=book.announcer.version, state=state
     )
     book.announcer.event(after, unready, now_ms)
+
+
+def pods_succeeded(book: Book, fact: events.PodsSucceeded, now_ms: int) -> None:
+    """Pods that are done give their quota back (R-108). Counts only ever grow within an attempt.
+
+    An evicted gang starts anew with all its pods, so nothing of this outlives the attempt.
+    """
+    record = book.records.get(fact.workload_id)
+    if record is None or not isinstance(record.state, Admitted):
+        return
+    held = record.state
+    if held.attempt != fact.attempt:
+        return
+    admitted = Counter(pod.pod_set for pod in held.placement.pods)
+    done = {name: min(count, admitted[name]) for name, count in sorted(fact.counts.items())}
+    done = {name: max(count, held.reclaimable.get(name, 0)) for name, count in done.items()}
+    left = held.admission.without(done, admitted)
+    if left == held.admission:
+        return
+    state = replace(held, admission=left, reclaimable={**held.reclaimable, **done})
+    after = book.become(record, state, now_ms)
+    reclaimed = events.QuotaReclaimed(
+        workload_id=after.workload.id, version=book.announcer.version, state=state
+    )
+    book.announcer.event(after, reclaimed, now_ms)
 
 
 def gang_finished(book: Book, fact: events.GangFinished, now_ms: int) -> None:

@@ -6,6 +6,7 @@ BOUND ──admitted──▶ RUNNING ──all succeeded──▶ finished
   any ──evicted──▶ STOPPING ──all over──▶ released
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import assert_never
@@ -18,6 +19,7 @@ from muster_contracts.events import (
     GangReleased,
     GangStalled,
     GangStarted,
+    PodsSucceeded,
     WorkloadFact,
 )
 from muster_contracts.pod_environment import node_address, pod_environment
@@ -228,8 +230,30 @@ def _settle_running(floor: Floor, seated: SeatedGang, now_ms: int, *, over: bool
             stop(floor, seated, GangPhase.ENDING, now_ms)
     elif over and PodPhase.GONE not in phases:
         _finish(floor, seated, Outcome.SUCCEEDED, now_ms)
-    elif (PodPhase.ASSIGNED not in phases) != seated.started:
-        _settle_readiness(floor, seated, now_ms)
+    else:
+        if (PodPhase.ASSIGNED not in phases) != seated.started:
+            _settle_readiness(floor, seated, now_ms)
+        _tell_succeeded(floor, floor.gangs[seated.workload.id], now_ms)
+
+
+def _tell_succeeded(floor: Floor, seated: SeatedGang, now_ms: int) -> None:
+    """Say how many pods of each set are done, whenever it is more than was said before."""
+    counts = Counter(
+        seat.pod_set
+        for seat in seated.gang.placement.pods
+        if seated.pods.get(uid_of(seated, seat)) is PodPhase.SUCCEEDED
+    )
+    if counts.total() <= seated.succeeded:
+        return
+    floor.update(replace(seated, succeeded=counts.total()))
+    fact = PodsSucceeded(
+        workload_id=seated.workload.id,
+        attempt=seated.attempt,
+        counts={name: counts[name] for name in sorted(counts)},
+    )
+    floor.announcer.gang(
+        seated.workload, seated.partition, fact, now_ms, traceparent=seated.traceparent
+    )
 
 
 def _settle_readiness(floor: Floor, seated: SeatedGang, now_ms: int) -> None:

@@ -49,8 +49,9 @@ class SeatedGang:
 
     `admission` is what it was granted; `None` where it was seated before that was kept.
 
-    `heard` orders what an agent said of a pod's starts, so that an older word changes nothing;
-    `stalls` counts how often a gang that had started did not run whole any more.
+    `succeeded` pods were said to be done while others run. `heard` orders what an agent said of a
+    pod's starts, so that an older word changes nothing; `stalls` counts how often a gang that had
+    started did not run whole any more.
 
     Of a Volcano Job `retries` counts restarts, `anew` how often the pod of a rank was run anew,
     `renewing` names the ranks whose pod is to run anew once it is over, and `dues` says when a
@@ -65,6 +66,7 @@ class SeatedGang:
     phase: GangPhase = GangPhase.BOUND
     pods: Mapping[str, PodPhase] = field(default_factory=dict[str, PodPhase])
     heard: Mapping[str, int] = field(default_factory=dict[str, int])
+    succeeded: int = 0
     started: bool = False
     stalls: int = 0
     lost: bool = False

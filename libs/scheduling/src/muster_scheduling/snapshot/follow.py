@@ -21,6 +21,8 @@ def follow(
     match before, after:
         case ((Reserved() | Admitted()), Admitted()):
             view.mark_admitted(workload.id)
+            if after.admission != before.admission:
+                view.resize(workload.id, after.admission.usage)
         case ((Reserved() | Admitted()), Evicting()):
             view.mark_evicting(workload.id)
         case (Reserved(), Reserved()) | (Evicting(), Evicting()):
