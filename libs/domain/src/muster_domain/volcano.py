@@ -106,7 +106,7 @@ class Pod:
 
     `requests` is what it is charged for, `init_requests` (never less) what its node must have free
     when it starts. `containers` are the requests of each, in order; `pod_group` the gang's name in
-    its own namespace. `priority` `None` was never set.
+    its own namespace. `priority` `None` was never set. `devices` are the indices of those it holds.
     """
 
     namespace: str
@@ -131,6 +131,7 @@ class Pod:
     host_ports: tuple[str, ...] = ()
     volume_claims: tuple[str, ...] = ()
     resource_claims: tuple[str, ...] = ()
+    devices: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     labels: Labels = field(default_factory=dict[str, str])
     annotations: Labels = field(default_factory=dict[str, str])
     created_at_ms: int = 0

@@ -115,7 +115,7 @@ def seat(
         return Answer(outcome=_placed(table, workload, request, nodes))
     return Answer(
         outcome=_unplaceable(workload, plan.outcomes.get(key)),
-        room=_room(plan, workload, members),
+        room=_room(plan, key, sum(_asked_least(request).values()), members),
     )
 
 
@@ -166,13 +166,16 @@ def _snapshot(
         ),
         pod_groups=(
             *(
-                _group(each.workload, PodGroupPhase.RUNNING)
+                _group(each.workload, _least_of(each.workload), PodGroupPhase.RUNNING)
                 for each in others
                 if _in_session(each.workload)
             ),
-            _group(workload, PodGroupPhase.INQUEUE),
+            _group(workload, _asked_least(request), PodGroupPhase.INQUEUE),
         ),
-        pods=(*(pod for each in others for pod in _seated_pods(each)), *_waiting_pods(workload)),
+        pods=(
+            *(pod for each in others for pod in _seated_pods(each)),
+            *_waiting_pods(workload, request),
+        ),
     )
 
 
@@ -195,8 +198,18 @@ def _queue_of(workload: Workload) -> str:
     return named or workload.volcano_queue or DEFAULT_QUEUE
 
 
-def _group(workload: Workload, phase: PodGroupPhase) -> PodGroup:
-    least = {pod_set.name: _least(pod_set) for pod_set in workload.pod_sets}
+def _least_of(workload: Workload) -> dict[str, int]:
+    return {
+        pod_set.name: pod_set.count if pod_set.min_count is None else pod_set.min_count
+        for pod_set in workload.pod_sets
+    }
+
+
+def _asked_least(request: GangRequest) -> dict[str, int]:
+    return {pod_set.name: pod_set.least for pod_set in request.pod_sets}
+
+
+def _group(workload: Workload, least: Mapping[str, int], phase: PodGroupPhase) -> PodGroup:
     return PodGroup(
         namespace=workload.namespace,
         name=workload.id,
@@ -210,10 +223,6 @@ def _group(workload: Workload, phase: PodGroupPhase) -> PodGroup:
         labels=workload.labels,
         annotations=workload.annotations,
     )
-
-
-def _least(pod_set: PodSet) -> int:
-    return pod_set.count if pod_set.min_count is None else pod_set.min_count
 
 
 def _seated_pods(each: Standing) -> list[Pod]:
@@ -233,10 +242,12 @@ def _seated_pods(each: Standing) -> list[Pod]:
     ]
 
 
-def _waiting_pods(workload: Workload) -> list[Pod]:
+def _waiting_pods(workload: Workload, request: GangRequest) -> list[Pod]:
+    sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
     pods: list[Pod] = []
-    for pod_set in workload.pod_sets:
-        pods += [_pod(workload, pod_set, len(pods) + index) for index in range(pod_set.count)]
+    for asked in request.pod_sets:
+        pod_set, first = sets[asked.name], len(pods)
+        pods += [_pod(workload, pod_set, first + index) for index in range(asked.count)]
     return pods
 
 
@@ -278,10 +289,9 @@ def _placed(
 ) -> Placed:
     """Seats on the nodes that the session chose; pods that found none leave no gap in the ranks."""
     hand_out = FreeDevices(table, request.policy)
-    asked = {pod_set.name: pod_set for pod_set in request.pod_sets}
     pods: list[PodAssignment] = []
     first = 0
-    for pod_set in workload.pod_sets:
+    for pod_set in request.pod_sets:
         ranks = range(first, first + pod_set.count)
         chosen = [nodes[rank] for rank in ranks if rank in nodes]
         first += pod_set.count
@@ -291,7 +301,7 @@ def _placed(
                 index=index,
                 rank=len(pods) + index,
                 node=node,
-                devices=hand_out.take(node, asked[pod_set.name]),
+                devices=hand_out.take(node, pod_set),
             )
             for index, node in enumerate(chosen)
         ]
@@ -334,11 +344,10 @@ def _refused(
     return Unplaceable(reason=reason, explanation=explanation, members_asked=asked)
 
 
-def _room(plan: Plan, workload: Workload, standing: tuple[Standing, ...]) -> Room | None:
+def _room(plan: Plan, key: str, least: int, standing: tuple[Standing, ...]) -> Room | None:
     """Who has to go, where the session found the whole gang a place that others still hold."""
-    key = f"{workload.namespace}/{workload.id}"
     promised = [promise.node for promise in plan.pipelines if promise.job == key]
-    if not promised or len(promised) < sum(map(_least, workload.pod_sets)):
+    if not promised or len(promised) < least:
         return None
     known = {each.workload.id for each in standing}
     victims = {

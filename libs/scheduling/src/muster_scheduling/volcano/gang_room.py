@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from muster_domain.quantity import Resources
-from muster_scheduling.volcano.actions.allocate import seat_tasks
 from muster_scheduling.volcano.amounts import total_of
 from muster_scheduling.volcano.bundles import Bundle, bundles_of, in_eviction_order
 from muster_scheduling.volcano.job import VICTIM_STATUSES, Job, Task
 from muster_scheduling.volcano.line import Line
 from muster_scheduling.volcano.plan import EvictionReason
+from muster_scheduling.volcano.seating import seat_tasks
 from muster_scheduling.volcano.session import Session
 from muster_scheduling.volcano.statement import Deed, Statement
 from muster_scheduling.volcano.topology import Wanted, Worksheet, gradients, seat_inside

@@ -14,6 +14,16 @@ from muster_domain.nodes import Node, NodeCondition
 from muster_domain.quantity import Resources
 from muster_scheduling.placement.columns import LIMIT, Columns, Mask, Vector
 from muster_scheduling.placement.record import NodeRecord
+from muster_scheduling.placement.shares import (
+    GPU,
+    GPU_MEMORY,
+    GPU_NUMBER,
+    PODS_ON_A_CARD_MAX,
+    VGPU_CORES,
+    VGPU_MEMORY,
+    VGPU_MEMORY_PERCENTAGE,
+    VGPU_NUMBER,
+)
 from muster_scheduling.volcano.amounts import PODS
 from muster_scheduling.volcano.job import Task
 from muster_scheduling.volcano.plan import TaskStatus
@@ -49,15 +59,16 @@ class NodeLedger:
         self.columns = Columns(records)
         self.names = [node.name for node in ordered]
         self.row = self.columns.row
-        known = {name for node in ordered for name in node.allocatable}
+        offers = [{**_shares_of(node), **node.allocatable} for node in ordered]
+        known = {name for offer in offers for name in offer}
         self.resources = tuple(sorted({PODS, *known, *resources}))
         self.dimension = {name: number for number, name in enumerate(self.resources)}
         shape = (len(self.resources), len(ordered))
         self.allocatable: Matrix = np.zeros(shape, np.int64)
-        for row, node in enumerate(ordered):
-            for name, quantity in node.allocatable.items():
+        for row, offer in enumerate(offers):
+            for name, quantity in offer.items():
                 self.allocatable[self.dimension[name], row] = min(quantity, _UNBOUNDED)
-            if PODS not in node.allocatable:
+            if PODS not in offer:
                 self.allocatable[self.dimension[PODS], row] = _UNBOUNDED
         self.used: Matrix = np.zeros(shape, np.int64)
         self.idle: Matrix = self.allocatable.copy()
@@ -164,6 +175,24 @@ class NodeLedger:
             self.releasing[asked, row] += signed
         else:
             self.future[asked, row] -= signed
+
+
+def _shares_of(node: Node) -> dict[str, int]:
+    """What a node's cards come to in the resources in which parts of them are asked for.
+
+    Sums over the cards, for quotas and a first look; whether one card has room is deviceshare's.
+    """
+    cards = [device for device in node.devices if device.resource == GPU]
+    memory_mib = sum(device.memory_bytes for device in cards) >> 20
+    sums = {
+        VGPU_NUMBER: len(cards) * PODS_ON_A_CARD_MAX,
+        VGPU_CORES: len(cards) * 100,
+        VGPU_MEMORY: memory_mib,
+        VGPU_MEMORY_PERCENTAGE: len(cards) * 100,
+        GPU_MEMORY: memory_mib,
+        GPU_NUMBER: len(cards),
+    }
+    return {name: quantity * 1000 for name, quantity in sums.items() if quantity}
 
 
 def _fits(free: Matrix, ask: Ask) -> Mask:

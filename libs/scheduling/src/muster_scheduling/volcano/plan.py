@@ -51,11 +51,12 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bind:
-    """A pod gets its node."""
+    """A pod gets its node, and the cards it shares there, by index."""
 
     pod: str
     job: str
     node: str
+    cards: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,8 +56,8 @@ class Session:
         self.binds: list[Bind] = []
         self.evictions: list[Eviction] = []
         self.warnings: list[str] = []
-        self.eviction_happened: set[str] = set()
-        """Nodes of pipelined tasks for which somebody was evicted, by task."""
+        self.cards: dict[str, tuple[int, ...]] = {}
+        """The cards that tasks share, by index; kept by the plugin that gives them out."""
 
     @property
     def now_ms(self) -> int:

@@ -29,7 +29,7 @@ class SessionSnapshot:
 
     Only nodes that are READY count as capacity; a node missing in `conditions` is. Pods whose gang
     is not among `pod_groups` hold their nodes and are left alone, and so are gangs whose queue is
-    unknown.
+    unknown. `revoked_at_ms` is when shuffle last evicted.
     """
 
     now_ms: int
@@ -45,3 +45,4 @@ class SessionSnapshot:
     numa: tuple[NumaTopology, ...] = ()
     usage: tuple[NodeUsage, ...] = ()
     shard: NodeShard | None = None
+    revoked_at_ms: int | None = None

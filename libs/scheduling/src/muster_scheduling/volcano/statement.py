@@ -84,7 +84,12 @@ class Statement:
             elif operation.deed is Deed.ALLOCATE:
                 task.gang.set_status(task, TaskStatus.BINDING)
                 self.session.binds.append(
-                    Bind(pod=task.key, job=task.gang.key, node=operation.node)
+                    Bind(
+                        pod=task.key,
+                        job=task.gang.key,
+                        node=operation.node,
+                        cards=self.session.cards.get(task.key, ()),
+                    )
                 )
         self.operations = []
 
@@ -122,5 +127,5 @@ def _undo(session: Session, operation: Operation) -> None:
         session.nodes.add(task)
         session.tell(session.points.allocated, task)
     else:
-        task.node = ""
         session.tell(session.points.deallocated, task)
+        task.node = ""

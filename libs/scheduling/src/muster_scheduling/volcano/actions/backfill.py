@@ -5,9 +5,9 @@ No queue is asked: they hold nothing of it but their place.
 
 import numpy as np
 
-from muster_scheduling.volcano.actions.allocate import seat_one
 from muster_scheduling.volcano.line import Line, Turns, jobs_by_queue
 from muster_scheduling.volcano.plan import TaskStatus
+from muster_scheduling.volcano.seating import seat_one
 from muster_scheduling.volcano.session import Session
 from muster_scheduling.volcano.statement import Statement
 
