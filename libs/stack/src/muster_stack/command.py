@@ -38,6 +38,12 @@ def up(  # noqa: PLR0913 - one parameter for each option
     node: Annotated[
         list[str] | None, typer.Option(help="Also run pods on this machine, under this node name")
     ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="Kueue's Configuration, applied at every start"
+        ),
+    ] = None,
     admission: Annotated[int, typer.Option(min=1, help="Replicas of admission")] = 1,
     http_port: Annotated[int, typer.Option(help="Port of the API; 0 takes a free one")] = 8080,
     console_port: Annotated[
@@ -61,6 +67,7 @@ def up(  # noqa: PLR0913 - one parameter for each option
         simulate=simulate,
         nodes=tuple(node or ()),
         replicas={Service.ADMISSION: admission},
+        config_file="" if config is None else str(config.absolute()),
         http_port=http_port,
         console_port=console_port,
         log_level=log_level,

@@ -40,7 +40,8 @@ class StackOptions:
     `replicas` says how many of a service run (1 if it does not say). `simulate` is the agent's
     description of simulated nodes ("16x4gpu:zone=a", a YAML or JSON list, or @FILE); `nodes` are
     names of further agents that run pods as processes of this machine. `environment` is added to
-    what every service is told, `service_environment` to what one is. Without a `console_port` there
+    what every service is told, `service_environment` to what one is. `config_file` is Kueue's
+    Configuration, applied at every start. Without a `console_port` there
     is no console.
     """
 
@@ -51,6 +52,7 @@ class StackOptions:
     ci: Mapping[str, tuple[str, ...]] = field(
         default_factory=lambda: {"ci": ("*",)}  # one machine, one person: its CI may all
     )
+    config_file: str = ""
     http_port: int = 0
     console_port: int | None = None
     nats_port: int = 0
@@ -214,7 +216,10 @@ def _ledger_environment(login: str, around: Surroundings) -> dict[str, str]:
 def _own_environment(instance: Instance, options: StackOptions, folder: Path) -> dict[str, str]:
     match instance.service:
         case Service.GATEWAY:
-            return {"MUSTER_TOKENS_FILE": str(folder / "tokens.json")}
+            return {
+                "MUSTER_TOKENS_FILE": str(folder / "tokens.json"),
+                "MUSTER_CONFIG_FILE": options.config_file,
+            }
         case Service.AGENT if instance.node == ANY_NODE:
             return {
                 "MUSTER_NATS_API_PREFIX": AGENT_API,

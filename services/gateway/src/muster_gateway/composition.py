@@ -8,6 +8,7 @@ from muster_contracts.streams import FRONT_DOOR
 from muster_domain.errors import InvalidValue
 from muster_gateway.access import Caller, Tokens, read_role, read_tokens
 from muster_gateway.applying import Applying
+from muster_gateway.configuration_file import ConfigurationFile, read_configuration_file
 from muster_gateway.decisions import DecisionFeed
 from muster_gateway.flows import Flows
 from muster_gateway.front_door import FrontDoor
@@ -44,6 +45,7 @@ class Gateway:
     measures: Measures
     tracing: Tracing
     worker: Worker
+    configuration: ConfigurationFile | None
 
     async def work(self) -> None:
         """Follow the streams and work off the front door until cancelled."""
@@ -51,17 +53,23 @@ class Gateway:
             group.create_task(self.feed.run(), name="objects")
             group.create_task(self.decisions.run(), name="decisions")
             group.create_task(self.flows.run(), name="flows")
+            if self.configuration is not None:
+                group.create_task(self.configuration.run(), name="configuration file")
             if self.settings.front_door:
                 group.create_task(self.worker.run(), name="front door")
 
 
 def compose(chassis: Chassis, settings: GatewaySettings) -> Gateway:
-    """Put the gateway together on a running chassis. Raises `InvalidValue` for bad tokens."""
+    """Put the gateway together on a running chassis.
+
+    Raises `InvalidValue` for bad tokens and `ManifestError` for a bad configuration file.
+    """
     bus = chassis.bus
     feed = ObjectFeed(bus, ObjectCatalogue())
     decisions = DecisionFeed(bus)
     owners = Owners(bus, timeout_s=settings.query_timeout_s)
     locating = Locating(decisions, owners)
+    applying = Applying(bus, feed, owners)
     front_door = FrontDoor(feed, decisions, locating, chassis.tracing)
     gateway = Gateway(
         settings=settings,
@@ -73,7 +81,7 @@ def compose(chassis: Chassis, settings: GatewaySettings) -> Gateway:
         locating=locating,
         wishes=Wishes(bus, locating),
         submitting=Submitting(bus, feed, decisions, owners),
-        applying=Applying(bus, feed, owners),
+        applying=applying,
         flows=Flows(bus, feed, decisions),
         watchers=Watchers(settings.watchers_max),
         measures=Measures(chassis.metrics),
@@ -81,6 +89,11 @@ def compose(chassis: Chassis, settings: GatewaySettings) -> Gateway:
         worker=Worker(
             bus, FRONT_DOOR, front_door.digest, dead_letters=chassis.metrics.dead_letters
         ),
+        configuration=ConfigurationFile(
+            read_configuration_file(settings.config_file), feed, applying
+        )
+        if settings.config_file
+        else None,
     )
     _attach(chassis, gateway)
     return gateway
@@ -105,6 +118,8 @@ def tokens_of(settings: GatewaySettings) -> Tokens:
 def _attach(chassis: Chassis, gateway: Gateway) -> None:
     chassis.checks["objects"] = gateway.feed.trouble
     chassis.checks["decisions"] = gateway.decisions.trouble
+    if gateway.configuration is not None:
+        chassis.checks["configuration file"] = gateway.configuration.trouble
     if gateway.settings.front_door:
         chassis.checks["front door"] = gateway.worker.trouble
 

@@ -21,4 +21,7 @@ class GatewaySettings(ServiceSettings):
     )
     query_timeout_s: float = Field(default=2.0, description="How long owners have to answer")
     watchers_max: int = Field(default=500, description="Open event streams at once")
+    config_file: str = Field(
+        default="", description="A file with Kueue's Configuration, applied at every start"
+    )
     front_door: bool = Field(default=True, description="Work off jobs published on the bus")
