@@ -31,7 +31,7 @@ from muster_domain.workload import External
 from muster_scheduling.admission import max_possible
 from muster_scheduling.admission.eligibility import flavors_of, has_other_flavor
 from muster_scheduling.ordering.keys import queue_timestamp_ms
-from muster_scheduling.snapshot.workloads import prepare
+from muster_scheduling.snapshot.workloads import REPLACES, prepare
 
 _REQUEUED_AT_ONCE = {
     EvictionReason.PREEMPTED: RequeuedReason.PREEMPTED,
@@ -76,8 +76,16 @@ def submitted(
 
 
 def refuse_impossible(book: Book, workload_id: str, now_ms: int) -> bool:
-    """End a newly arrived workload that its queue could never admit, with the arithmetic."""
+    """End a newly arrived workload that its queue could never admit, with the arithmetic.
+
+    A slice of an elastic job (R-110) is none that runs here: its pods would have to join those of
+    the slice that it replaces.
+    """
     record = book.records[workload_id]
+    if isinstance(record.state, Pending) and REPLACES in record.workload.annotations:
+        why = _refused_slice(book, record)
+        finish(book, record, Outcome.REFUSED, why.message, now_ms, explanation=why)
+        return True
     if book.settings.never_fits is NeverFits.HOLD or not isinstance(record.state, Pending):
         return False
     waiting = book.view.pending(workload_id) or prepare(record.workload, book.view.policy)
@@ -86,6 +94,17 @@ def refuse_impossible(book: Book, workload_id: str, now_ms: int) -> bool:
         return False
     finish(book, record, Outcome.REFUSED, never.message, now_ms, explanation=never)
     return True
+
+
+def _refused_slice(book: Book, record: Record) -> Explanation:
+    replaced = record.workload.annotations[REPLACES]
+    live = book.live_names.get(replaced, replaced)
+    return Explanation(
+        reason=PendingReason.MISCONFIGURED,
+        message=f"{REPLACES} names {replaced}, and running pods cannot be taken over by another "
+        f"workload: muster cancel {live}, then send this one without the annotation",
+        remedy=f"muster cancel {live}",
+    )
 
 
 def requested(
@@ -242,6 +261,7 @@ def gang_unplaceable(book: Book, fact: events.GangUnplaceable, now_ms: int) -> N
     held = record.state
     if held.attempt != fact.attempt:
         return
+    make_room(book, record, fact.victims, now_ms)
     avoided = (*held.avoided_flavors, *sorted(flavors_of(held.admission)))
     entry = book.view.catalog.queues.get(record.cluster_queue)
     others = (
@@ -272,6 +292,31 @@ def gang_unplaceable(book: Book, fact: events.GangUnplaceable, now_ms: int) -> N
     )
     book.announcer.event(after, requeued, now_ms)
     book.announcer.decision(after, state.explanation, now_ms)
+
+
+def make_room(book: Book, record: Record, victims: tuple[events.Victim, ...], now_ms: int) -> None:
+    """Evict those who have to leave their seats for this workload: all of them, or none.
+
+    Their attempts tell whether they still sit as placement saw them; if not, it says so anew.
+    """
+    leaving: list[tuple[Record, events.Victim]] = []
+    for victim in victims:
+        other = book.records.get(victim.workload_id)
+        if other is None or other.state.attempt != victim.attempt:
+            return
+        if isinstance(other.state, Reserved | Admitted):
+            leaving.append((other, victim))
+    for other, victim in leaving:
+        evict(
+            book,
+            other,
+            EvictionReason.PREEMPTED,
+            Requeue(),
+            now_ms,
+            message=f"leaves its seats for {record.workload.key}",
+            preemption_reason=victim.reason,
+            preemptor=record.workload.id,
+        )
 
 
 def gang_started(book: Book, fact: events.GangStarted, now_ms: int) -> None:
