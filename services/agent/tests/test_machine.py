@@ -1,15 +1,20 @@
 from dataclasses import replace
 
+import pytest
+
 from muster_agent.machine import NodeMachine, RestartRules
 from muster_agent.pods import (
+    Checkpoint,
     Commanded,
     ContainerRun,
     CutOff,
     Run,
     RunBegan,
     RunEnded,
+    Save,
     Stop,
     actions,
+    checkpoint_of,
 )
 from muster_contracts.events import PodFinished, PodRestarting, PodStarted
 from muster_domain.workload import RestartPolicy
@@ -60,6 +65,8 @@ def demanded(one: NodeMachine) -> list[str]:
         match action:
             case Run(task):
                 found.append(f"run {task.id.container}.{task.id.run}")
+            case Save(task):
+                found.append(f"save {task.id.container}.{task.id.run}")
             case Stop(task, kill=kill):
                 found.append(f"{'kill' if kill else 'stop'} {task.id.container}.{task.id.run}")
     return found
@@ -111,6 +118,70 @@ def test_stopping_asks_first_and_kills_after_the_grace() -> None:
     assert one.take_changes().reports == (
         finished(137, "container c0 ended with 137", stopped=True),
     )
+
+
+SAVING = {"muster.dev/checkpoint-signal": "SIGUSR1", "muster.dev/checkpoint-seconds": "20"}
+
+
+def running(annotations: dict[str, str]) -> NodeMachine:
+    one = machine()
+    one.handle(Commanded(run_pod(annotations=annotations)), 0)
+    one.handle(RunBegan(run()), 1)
+    return one
+
+
+def test_a_pod_that_can_is_told_to_save_its_work_before_it_is_asked_to_end() -> None:
+    one = running(SAVING)
+    one.handle(Commanded(stop_pod(grace_ms=500)), 10)
+    assert demanded(one) == ["save 0.1"]
+    one.handle(Commanded(stop_pod(grace_ms=500)), 9_000)
+    assert one.wake_at_ms() == 20_010
+    one.tick(20_010)
+    assert demanded(one) == ["stop 0.1"]
+    assert one.wake_at_ms() == 20_510
+    one.tick(20_510)
+    assert demanded(one) == ["kill 0.1"]
+
+
+def test_a_pod_that_has_saved_its_work_ends_by_itself() -> None:
+    one = running(SAVING)
+    one.handle(Commanded(stop_pod(grace_ms=500)), 10)
+    one.take_changes()
+    one.handle(ended(0), 30)
+    assert one.take_changes().reports == (finished(0, stopped=True),)
+    assert one.wake_at_ms() is None
+
+
+def test_a_node_that_is_cut_off_has_no_time_to_save() -> None:
+    one = running(SAVING)
+    one.handle(Commanded(stop_pod(grace_ms=500)), 10)
+    one.handle(CutOff(grace_ms=1000, message="cut off"), 20)
+    assert demanded(one) == ["stop 0.1"]
+    assert one.wake_at_ms() == 1020
+
+
+def test_what_never_began_has_nothing_to_save() -> None:
+    one = machine()
+    one.handle(Commanded(run_pod(annotations=SAVING)), 0)
+    one.handle(Commanded(stop_pod(grace_ms=500)), 10)
+    assert demanded(one) == ["stop 0.1"]
+
+
+@pytest.mark.parametrize(
+    ("signal", "seconds", "expected"),
+    [
+        ("SIGKILL", "5", None),
+        ("", "5", None),
+        ("SIGHUP", "", Checkpoint(signal="SIGHUP", within_ms=30_000)),
+        ("SIGHUP", "soon", Checkpoint(signal="SIGHUP", within_ms=30_000)),
+        ("SIGUSR2", "90000", Checkpoint(signal="SIGUSR2", within_ms=3_600_000)),
+    ],
+)
+def test_how_long_saving_may_take_is_bounded(
+    signal: str, seconds: str, expected: Checkpoint | None
+) -> None:
+    written = {"muster.dev/checkpoint-signal": signal, "muster.dev/checkpoint-seconds": seconds}
+    assert checkpoint_of(run_pod(annotations=written)) == expected
 
 
 def test_a_stop_for_an_unknown_pod_is_reported_and_keeps_it_from_ever_starting() -> None:

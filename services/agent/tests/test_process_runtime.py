@@ -160,6 +160,31 @@ async def test_stopping_asks_the_whole_group_first_and_then_kills_it(tmp_path: P
     assert marked(task) == []
 
 
+async def test_a_process_gets_its_checkpoint_signal_and_goes_on(tmp_path: Path) -> None:
+    script = "trap 'echo saved' HUP; echo ready; while :; do sleep 0.05; done"
+    asked = run_pod("w1-1-0", shell(script), annotations={"muster.dev/checkpoint-signal": "SIGHUP"})
+    task = task_of(asked)
+    async with watching(tmp_path) as watch:
+        watch.runtime.run(task)
+        await until(lambda: watch.text() == "ready\n")
+    async with watching(tmp_path) as second:
+        second.runtime.checkpoint(task)
+        await until(lambda: "saved" in watch.text() + second.text())
+        assert second.seen == [RunBegan(task.id)]
+        second.runtime.stop(task, kill=True)
+        assert (await second.end(task)).exit_code == 137
+
+
+async def test_a_process_that_says_nothing_of_checkpoints_gets_none(tmp_path: Path) -> None:
+    task = task_of(run_pod("w1-1-0", shell("trap 'exit 9' TERM; echo ready; sleep 60 & wait")))
+    async with watching(tmp_path) as watch:
+        watch.runtime.run(task)
+        await until(lambda: watch.text() == "ready\n")
+        watch.runtime.checkpoint(task)
+        watch.runtime.stop(task, kill=False)
+        assert (await watch.end(task)).exit_code == 9
+
+
 async def test_a_command_that_obeys_ends_with_its_own_code(tmp_path: Path) -> None:
     task = task_of(run_pod("w1-1-0", shell("trap 'exit 9' TERM; echo ready; sleep 60 & wait")))
     async with watching(tmp_path) as watch:

@@ -9,10 +9,22 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from muster_agent import letters
 from muster_agent.machine import NodeMachine, PodChanges, RestartRules
-from muster_agent.pods import Action, Commanded, CutOff, Happening, Run, RunBegan, RunEnded, actions
+from muster_agent.pods import (
+    Action,
+    Commanded,
+    CutOff,
+    Happening,
+    Run,
+    RunBegan,
+    RunEnded,
+    Save,
+    Stop,
+    actions,
+)
 from muster_agent.runtimes import Runtime
 from muster_agent.store import AgentStore, CycleRecord, Letter, NodeImage
 from muster_contracts.commands import NodeHeartbeat, PodCommand, RunPod
@@ -306,10 +318,15 @@ class Host:
             for action in demanded:
                 if action in before:
                     continue
-                if isinstance(action, Run):
-                    runtime.run(action.task)
-                else:
-                    runtime.stop(action.task, kill=action.kill)
+                match action:
+                    case Run(task):
+                        runtime.run(task)
+                    case Save(task):
+                        runtime.checkpoint(task)
+                    case Stop(task, kill=kill):
+                        runtime.stop(task, kill=kill)
+                    case _:
+                        assert_never(action)
 
     async def _wait(self) -> None:
         if self._inbox:

@@ -25,6 +25,7 @@ from muster_agent.pods import (
     Starting,
     Stopping,
     Waiting,
+    checkpoint_of,
 )
 from muster_contracts.commands import RunPod, StopPod
 from muster_contracts.events import PodFinished, PodRestarting, PodStarted
@@ -105,7 +106,7 @@ class NodeMachine:
         for uid in [uid for uid, due_ms in self._due.items() if due_ms <= now_ms]:
             pod = self.pods[uid]
             if pod.stopping is not None:
-                self._put(replace(pod, stopping=replace(pod.stopping, killing=True)))
+                self._put(replace(pod, stopping=_next_step(pod.stopping)))
                 continue
             self._put(
                 replace(pod, containers=tuple(_start_if_due(one, now_ms) for one in pod.containers))
@@ -162,7 +163,11 @@ class NodeMachine:
             )
             self._remember(Ended(report=report, at_ms=now_ms))
             return
-        self._stop(pod, Stopping(cause="told", kill_at_ms=now_ms + command.grace_ms))
+        checkpoint = checkpoint_of(pod.command)
+        until_ms = now_ms + checkpoint.within_ms if checkpoint is not None else 0
+        kill_at_ms = max(now_ms, until_ms) + command.grace_ms
+        told = Stopping(cause="told", kill_at_ms=kill_at_ms, checkpoint_until_ms=until_ms)
+        self._stop(pod, told)
         self._settle(uid, now_ms)
 
     def _cut_off(self, happening: CutOff, now_ms: int) -> None:
@@ -244,7 +249,11 @@ class NodeMachine:
         before = pod.stopping
         stopping = wanted
         if before is not None:
-            stopping = replace(before, kill_at_ms=min(before.kill_at_ms, wanted.kill_at_ms))
+            stopping = replace(
+                before,
+                kill_at_ms=min(before.kill_at_ms, wanted.kill_at_ms),
+                checkpoint_until_ms=min(before.checkpoint_until_ms, wanted.checkpoint_until_ms),
+            )
         if stopping == before:
             return
         waiting_no_more = tuple(
@@ -307,9 +316,18 @@ class NodeMachine:
 
 def _due_ms(pod: Pod) -> int | None:
     if pod.stopping is not None:
+        if pod.stopping.checkpoint_until_ms:
+            return pod.stopping.checkpoint_until_ms
         return None if pod.stopping.killing else pod.stopping.kill_at_ms
     waits = (one.state.until_ms for one in pod.containers if isinstance(one.state, Waiting))
     return min(waits, default=None)
+
+
+def _next_step(stopping: Stopping) -> Stopping:
+    """After saving it is asked to end, after the grace it is killed."""
+    if stopping.checkpoint_until_ms:
+        return replace(stopping, checkpoint_until_ms=0)
+    return replace(stopping, killing=True)
 
 
 def _start_if_due(record: ContainerRecord, now_ms: int) -> ContainerRecord:

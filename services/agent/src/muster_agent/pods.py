@@ -71,12 +71,45 @@ class ContainerRecord:
         return isinstance(self.state, Starting | Running)
 
 
+CHECKPOINT_SIGNAL = "muster.dev/checkpoint-signal"
+"""Annotation: the signal upon which a pod saves its work, sent before it is asked to end."""
+
+CHECKPOINT_SECONDS = "muster.dev/checkpoint-seconds"
+"""Annotation: how long saving may take; whoever is done ends by himself."""
+
+CHECKPOINT_SIGNALS = ("SIGUSR1", "SIGUSR2", "SIGINT", "SIGHUP")
+CHECKPOINT_DEFAULT_MS = 30_000
+CHECKPOINT_MAX_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """How a pod is told to save its work, and how long it may take."""
+
+    signal: str
+    within_ms: int
+
+
+def checkpoint_of(command: RunPod) -> Checkpoint | None:
+    """What the pod's annotations say; none without a signal that is one of the known."""
+    name = command.annotations.get(CHECKPOINT_SIGNAL, "")
+    if name not in CHECKPOINT_SIGNALS:
+        return None
+    written = command.annotations.get(CHECKPOINT_SECONDS, "")
+    within_ms = int(written) * 1000 if written.isdecimal() else CHECKPOINT_DEFAULT_MS
+    return Checkpoint(signal=name, within_ms=min(within_ms, CHECKPOINT_MAX_MS))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopping:
-    """The pod is being ended: asked to at first, killed from `kill_at_ms` on."""
+    """The pod is being ended: asked to at first, killed from `kill_at_ms` on.
+
+    Before `checkpoint_until_ms`, if that is not 0, it is told to save its work and goes on.
+    """
 
     cause: Literal["told", "cut_off", "lost"]
     kill_at_ms: int
+    checkpoint_until_ms: int = 0
     killing: bool = False
     message: str = ""
 
@@ -180,7 +213,14 @@ class Stop:
     kill: bool
 
 
-Action = Run | Stop
+@dataclass(frozen=True, slots=True)
+class Save:
+    """The run must be sent the pod's checkpoint signal, and goes on. Twice does no harm."""
+
+    task: RunTask
+
+
+Action = Run | Stop | Save
 Report = PodStarted | PodRestarting | PodFinished
 
 
@@ -196,6 +236,8 @@ def actions(pod: Pod) -> tuple[Action, ...]:
         )
         if pod.stopping is None:
             demanded.append(Run(task))
+        elif pod.stopping.checkpoint_until_ms and since_ms is not None:
+            demanded.append(Save(task))
         else:
             demanded.append(Stop(task, kill=pod.stopping.killing))
     return tuple(demanded)

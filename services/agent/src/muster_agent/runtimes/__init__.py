@@ -27,6 +27,10 @@ class Runtime(Protocol):
         """Ask the run to end, or kill it. One that was never started never will be."""
         ...
 
+    def checkpoint(self, task: RunTask) -> None:
+        """Send a run that has begun the signal upon which it saves its work."""
+        ...
+
     def forget(self, pod_uid: str) -> None:
         """The pod is over and recorded."""
         ...

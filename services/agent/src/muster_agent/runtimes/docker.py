@@ -15,7 +15,14 @@ import structlog
 from aiodocker.containers import DockerContainer
 from aiohttp import ClientError, ClientTimeout
 
-from muster_agent.pods import EXIT_CANNOT_RUN, ContainerRun, RunBegan, RunEnded, RunTask
+from muster_agent.pods import (
+    EXIT_CANNOT_RUN,
+    ContainerRun,
+    RunBegan,
+    RunEnded,
+    RunTask,
+    checkpoint_of,
+)
 from muster_agent.runtimes import Observe, Write
 from muster_contracts.envelope import derived_id
 from muster_contracts.pod_environment import (
@@ -65,6 +72,14 @@ class DockerRuntime:
         self._wanted[task.id] = "SIGKILL" if kill else "SIGTERM"
         self._follow(task, create=False)
         self._errand(self._signal(task.id))
+
+    def checkpoint(self, task: RunTask) -> None:
+        """As `Runtime`."""
+        checkpoint = checkpoint_of(task.pod)
+        if checkpoint is not None:
+            self._wanted.setdefault(task.id, checkpoint.signal)
+            self._follow(task, create=False)
+            self._errand(self._signal(task.id))
 
     def forget(self, pod_uid: str) -> None:
         """As `Runtime`."""

@@ -2,16 +2,19 @@
 
 A program of its own, started by path, with the standard library only. It outlives the agent, so
 that an agent that was restarted finds the process, or how it ended. It reads a JSON object from
-its input: `folder` (of this run), `argv`, `environment`, `directory`, `lease`.
+its input: `folder` (of this run), `argv`, `environment`, `directory`, `lease`, and
+`checkpoint_signal`, which is 0 for none.
 
     folder/started   the keeper's process id; locked as long as the keeper lives. Whoever creates
                      it owns the run: a second keeper, or one whose run was called off, does nothing
     folder/running   exists once the process exists
+    folder/checkpoints  exists where the keeper passes a checkpoint signal on
     folder/ended     {"code": exit code, "message": text, "cut_off": bool}
 
-SIGTERM is passed on to the process group, SIGUSR1 kills it. What is left of the group when the
-process ends is killed. When the time in the lease file is over and nobody has moved it on, the
-group is killed: the node is cut off and the agent is not there to do it.
+SIGTERM is passed on to the process group, SIGUSR2 as the checkpoint signal, SIGUSR1 kills it. What
+is left of the group when the process ends is killed. When the time in the lease file is over and
+nobody has moved it on, the group is killed: the node is cut off and the agent is not there to do
+it.
 """
 
 import fcntl
@@ -27,8 +30,17 @@ from pathlib import Path
 
 STARTED = "started"
 RUNNING = "running"
+CHECKPOINTS = "checkpoints"
 ENDED = "ended"
 LEASE_POLL_S = 0.5
+_NOTICED = (
+    signal.SIGTERM,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGCHLD,
+    signal.SIGHUP,
+    signal.SIGINT,
+)
 
 
 def steady_ms() -> int:
@@ -70,7 +82,7 @@ def main() -> None:
         return
     wake, ring = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(ring, warn_on_full_buffer=False)
-    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD, signal.SIGHUP, signal.SIGINT):
+    for number in _NOTICED:
         signal.signal(number, _noticed)
     try:
         process = subprocess.Popen(  # noqa: S603 - running what it is told is its purpose
@@ -85,8 +97,10 @@ def main() -> None:
         what = error.filename or order["argv"][0]
         write_end(folder, code, f"cannot start {what}: {error.strerror}")
         return
+    if order["checkpoint_signal"]:
+        (folder / CHECKPOINTS).touch()
     (folder / RUNNING).touch()
-    cut_off = _keep(process, wake, Path(order["lease"]))
+    cut_off = _keep(process, wake, Path(order["lease"]), order["checkpoint_signal"])
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     code = process.wait()
@@ -97,7 +111,9 @@ def _noticed(_number: int, _frame: object) -> None:
     """Leave the signal to the wakeup descriptor; exec resets this in the child."""
 
 
-def _keep(process: "subprocess.Popen[bytes]", wake: int, lease: Path) -> bool:
+def _keep(
+    process: "subprocess.Popen[bytes]", wake: int, lease: Path, checkpoint_signal: int
+) -> bool:
     """Return when the process has ended, not reaped: whether its time was over."""
     cut_off = False
     while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
@@ -106,6 +122,8 @@ def _keep(process: "subprocess.Popen[bytes]", wake: int, lease: Path) -> bool:
             for number in os.read(wake, 64):
                 if number == signal.SIGTERM:
                     os.killpg(process.pid, signal.SIGTERM)
+                elif number == signal.SIGUSR2 and checkpoint_signal:
+                    os.killpg(process.pid, checkpoint_signal)
                 elif number == signal.SIGUSR1:
                     os.killpg(process.pid, signal.SIGKILL)
         if not cut_off and _is_over(lease):

@@ -24,6 +24,7 @@ from muster_agent.pods import (
     RunBegan,
     RunEnded,
     RunTask,
+    checkpoint_of,
 )
 from muster_agent.runtimes import Observe, Write, keeper
 from muster_agent.runtimes.tail import Tail
@@ -78,6 +79,10 @@ class ProcessRuntime:
         """As `Runtime`."""
         wanted = signal.SIGUSR1 if kill else signal.SIGTERM
         self._watch(task, wanted).ask(wanted)
+
+    def checkpoint(self, task: RunTask) -> None:
+        """As `Runtime`."""
+        self._watch(task).checkpoint()
 
     def forget(self, pod_uid: str) -> None:
         """As `Runtime`; the output stays until it is pruned."""
@@ -176,6 +181,7 @@ class _Watch:
         self._tails: list[Tail] = []
         self._keeper: subprocess.Popen[bytes] | None = None
         self._wanted: signal.Signals | None = None
+        self._saves = False
         self._began = False
         self._nudge = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
@@ -191,6 +197,12 @@ class _Watch:
             self._wanted = wanted
             self._signal(wanted)
             self._nudge.set()
+
+    def checkpoint(self) -> None:
+        """Let the run save its work, now or as soon as it is seen to have begun."""
+        self._saves = True
+        if self._began:
+            self._signal_to_save()
 
     def cancel(self) -> None:
         """Stop watching."""
@@ -241,6 +253,8 @@ class _Watch:
         if not self._began and (self._run_folder / keeper.RUNNING).exists():
             self._began = True
             self._observe(RunBegan(self._task.id))
+            if self._saves:
+                self._signal_to_save()
             if self._wanted is not None:
                 self._signal(self._wanted)
         self._pass_on(last=False)
@@ -292,12 +306,14 @@ class _Watch:
             self._logs[1].write_text(
                 f"muster: image {container.image} is ignored, the command runs on the node itself\n"
             )
+        checkpoint = checkpoint_of(self._task.pod)
         order = {
             "folder": str(self._run_folder),
             "argv": command,
             "environment": self._environment,
             "directory": str(directory),
             "lease": str(self._lease),
+            "checkpoint_signal": signal.Signals[checkpoint.signal] if checkpoint else 0,
         }
         with (
             tempfile.TemporaryFile() as words,
@@ -315,6 +331,11 @@ class _Watch:
                 env={},
                 start_new_session=True,
             )
+
+    def _signal_to_save(self) -> None:
+        """Tell the keeper, if it is one that knows what to do then."""
+        if (self._run_folder / keeper.CHECKPOINTS).exists():
+            self._signal(signal.SIGUSR2)
 
     def _signal(self, number: signal.Signals) -> None:
         if not self._began or not self._kept():

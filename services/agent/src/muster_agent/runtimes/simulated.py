@@ -62,6 +62,9 @@ class SimulatedRuntime:
                 delay_ms = 0
             self._end_in(delay_ms, task, EXIT_TERMINATED)
 
+    def checkpoint(self, task: RunTask) -> None:
+        """As `Runtime`; on paper there is nothing to save."""
+
     def forget(self, pod_uid: str) -> None:
         """As `Runtime`."""
         for run, timer in self._timers.pop(pod_uid, {}).items():
