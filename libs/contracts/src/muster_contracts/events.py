@@ -261,7 +261,10 @@ class VictimsNotFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangPlaced:
-    """placement: all members have seats, held for this attempt."""
+    """placement: all members have seats, held for this attempt.
+
+    Said again, with more replacements, when the pods of a lost node start elsewhere.
+    """
 
     workload_id: str
     attempt: int
@@ -271,11 +274,15 @@ class GangPlaced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangUnplaceable:
-    """placement: no seats for all members; nothing is held."""
+    """placement: no seats for all members; nothing is held.
+
+    Where a Volcano session found who would have to go, `victims` are they: all of them or none.
+    """
 
     workload_id: str
     attempt: int
     explanation: Explanation
+    victims: tuple[Victim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,13 +305,6 @@ class GangStalled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GangFinished:
-    """placement: the members ended by themselves."""
-
-    workload_id: str
-    attempt: int
-    outcome: Outcome
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PodsSucceeded:
     """placement: so many pods of each set are done and will not run again; others still run."""
 
@@ -313,6 +313,13 @@ class PodsSucceeded:
     counts: Mapping[str, int]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangFinished:
+    """placement: the members ended by themselves."""
+
+    workload_id: str
+    attempt: int
+    outcome: Outcome
     message: str = ""
 
 
@@ -425,6 +432,7 @@ GangFact = (
     | GangUnplaceable
     | GangStarted
     | GangStalled
+    | PodsSucceeded
     | GangFinished
     | GangLost
     | GangAborted
@@ -432,7 +440,6 @@ GangFact = (
 )
 PreemptionFact = VictimsProposed | VictimsNotFound
 WorkloadFact = (
-    | PodsSucceeded
     Request
     | GangFact
     | PreemptionFact
@@ -442,6 +449,7 @@ WorkloadFact = (
     | WorkloadAdmitted
     | PodsBecameReady
     | PodsBecameUnready
+    | QuotaReclaimed
     | WorkloadEvicted
     | WorkloadRequeued
     | WorkloadFinished
@@ -449,7 +457,6 @@ WorkloadFact = (
     | CapacityChanged
 )
 NodeFact = NodeRegistered | NodeConditionChanged | PodStarted | PodRestarting | PodFinished
-    | QuotaReclaimed
 ObjectFact = ObjectApplied | ObjectDeleted
 CostFact = TokensReported | DeclarationNoted
 Event = BudgetFact | WorkloadFact | NodeFact | ObjectFact | DrainRequested | CostFact

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 LONE_PREFIX = "cq:"
 """Marks the root of a ClusterQueue that stands alone; no cohort's name has a colon."""
+VOLCANO_PREFIX = "volcano/"
+"""Begins the name of the ClusterQueue behind a Volcano queue; no Kueue name has a slash."""
 
 
 def tree_root(cluster_queue: str, cohort: str, parents: Mapping[str, str]) -> str:

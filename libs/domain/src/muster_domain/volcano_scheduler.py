@@ -65,6 +65,20 @@ class SchedulerConfiguration:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolcanoScheduler:
+    """A `volcano-scheduler.conf` as declared: the ConfigMap that holds it, and what it says."""
+
+    namespace: str
+    name: str
+    configuration: SchedulerConfiguration
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+
 def _plain(*names: str) -> tuple[PluginOption, ...]:
     return tuple(PluginOption(name=name) for name in names)
 

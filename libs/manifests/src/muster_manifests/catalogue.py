@@ -9,7 +9,7 @@ from typing import TypeVar, cast, get_args
 
 from muster_domain.budgets import Budget
 from muster_domain.job_flow import JobFlow, JobTemplate
-from muster_domain.queue_tree import tree_root
+from muster_domain.queue_tree import VOLCANO_PREFIX, tree_root
 from muster_domain.queues import (
     AdmissionCheck,
     ClusterQueue,
@@ -22,6 +22,7 @@ from muster_domain.queues import (
     Topology,
     VolcanoQueue,
 )
+from muster_domain.volcano_scheduler import SchedulerConfiguration, VolcanoScheduler
 from muster_manifests.document import DeclaredObject, Document
 from muster_manifests.kubernetes import NodeObject
 from muster_manifests.kueue.configuration import KueueConfiguration
@@ -157,6 +158,12 @@ class ObjectCatalogue:
         return self._view(NodeObject)
 
     @property
+    def volcano_scheduler(self) -> SchedulerConfiguration | None:
+        """What Volcano's scheduler is told; the first by name if it is declared more than once."""
+        found = self._view(VolcanoScheduler)
+        return found[min(found)].configuration if found else None
+
+    @property
     def job_flows(self) -> Mapping[str, JobFlow]:
         """JobFlows by `namespace/name`."""
         return self._view(JobFlow)
@@ -186,7 +193,12 @@ class ObjectCatalogue:
         )
 
     def root_of(self, cluster_queue: str) -> str:
-        """Root of a ClusterQueue's cohort tree; an unknown queue counts as standing alone."""
+        """Root of a ClusterQueue's cohort tree; an unknown queue counts as standing alone.
+
+        Volcano queues are one tree, so that one of them may reclaim what another holds in one step.
+        """
+        if cluster_queue.startswith(VOLCANO_PREFIX):
+            return VOLCANO_PREFIX
         queue = self.cluster_queues.get(cluster_queue)
         parents = {name: cohort.parent for name, cohort in self.cohorts.items()}
         return tree_root(cluster_queue, queue.cohort if queue is not None else "", parents)
@@ -300,7 +312,7 @@ def declared(document: Document) -> DeclaredObject:
 
 
 def _view_key(content: DeclaredObject) -> str:
-    if isinstance(content, JobFlow | JobTemplate | LocalQueue | PodGroup):
+    if isinstance(content, JobFlow | JobTemplate | LocalQueue | PodGroup | VolcanoScheduler):
         return content.key
     if isinstance(content, NodeObject):
         return content.node.name

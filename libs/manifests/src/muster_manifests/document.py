@@ -18,6 +18,7 @@ from muster_domain.queues import (
     Topology,
     VolcanoQueue,
 )
+from muster_domain.volcano_scheduler import VolcanoScheduler
 from muster_manifests.kubernetes import NodeObject
 from muster_manifests.kueue.configuration import KueueConfiguration
 from muster_manifests.kueue.workload import WorkloadRecord
@@ -45,6 +46,7 @@ DeclaredObject: TypeAlias = (
     | ResourceFlavor
     | Topology
     | VolcanoQueue
+    | VolcanoScheduler
 )
 """Objects that stand until they are changed."""
 

@@ -69,6 +69,8 @@ def _read_object(reader: ObjectReader) -> tuple[Manifest, Content] | None:
         return None
     group, _, version = api_version.rpartition("/")
     entry = KNOWN_KINDS.get((group, kind))
+    if entry is not None and not entry.concerns(reader):
+        entry = None
     if entry is None or version not in entry.versions:
         _decline(reader, group, kind, entry)
         return None

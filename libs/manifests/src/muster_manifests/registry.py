@@ -27,13 +27,19 @@ from muster_manifests.kueue.queues import read_cluster_queue, read_cohort, read_
 from muster_manifests.kueue.workload import read_workload
 from muster_manifests.manifest import Manifest
 from muster_manifests.money import read_budget, read_prices
+from muster_manifests.reader import ObjectReader
 from muster_manifests.volcano.flow import read_job_flow, read_job_template
 from muster_manifests.volcano.job import read_volcano_job
 from muster_manifests.volcano.pod_group import read_pod_group
 from muster_manifests.volcano.queue import read_queue
+from muster_manifests.volcano.scheduler import holds_scheduler, read_scheduler_map
 from muster_manifests.volcano.topology import read_hyper_node
 
 Parser = Callable[[Manifest], Content]
+
+
+def _always(_body: ObjectReader) -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +53,8 @@ class KindEntry:
     parser: Parser
     namespaced: bool = True
     default_name: str = ""
+    concerns: Callable[[ObjectReader], bool] = _always
+    """Whether an object of the kind asks anything of Muster; one that does not is left alone."""
 
 
 def _cluster_wide(parser: Parser, *versions: str) -> KindEntry:
@@ -83,6 +91,9 @@ KINDS: dict[tuple[str, str], KindEntry] = {
     ("topology.volcano.sh", "HyperNode"): _cluster_wide(read_hyper_node, "v1alpha1"),
     (MUSTER, "Budget"): _cluster_wide(read_budget, "v1alpha1"),
     (MUSTER, "PriceList"): _cluster_wide(read_prices, "v1alpha1"),
+    ("", "ConfigMap"): KindEntry(
+        versions=("v1",), parser=read_scheduler_map, concerns=holds_scheduler
+    ),
     ("", "Namespace"): _cluster_wide(read_namespace, "v1"),
     ("", "Node"): _cluster_wide(read_node, "v1"),
     ("", "Pod"): _namespaced(read_pod, "v1"),

@@ -23,6 +23,7 @@ from muster_runtime.service import Chassis, run
 from muster_runtime.storage import open_store
 from muster_scheduling.placement.topology.terms import topology_options
 from muster_scheduling.snapshot.volcano import VOLCANO_FLAVOR, volcano_flavor
+from muster_scheduling.volcano.floor import VolcanoRules
 
 if TYPE_CHECKING:
     from muster_ledger.redis_store import RedisStore
@@ -51,7 +52,12 @@ async def _work(chassis: Chassis, settings: PlacementSettings) -> None:
             flavors = {**catalogue.flavors, VOLCANO_FLAVOR: volcano_flavor()}
             kueue = catalogue.configuration
             options = topology_options(kueue.policy if kueue is not None else Policy())
-            machine.configure(flavors, dict(catalogue.topologies), options)
+            volcano = VolcanoRules(
+                queues=tuple(catalogue.volcano_queues.values()),
+                hyper_nodes=tuple(catalogue.hyper_nodes.values()),
+                scheduler=catalogue.volcano_scheduler,
+            )
+            machine.configure(flavors, dict(catalogue.topologies), options, volcano)
             configured.clear()
             configured[id(machine)] = catalogue.sequence
 

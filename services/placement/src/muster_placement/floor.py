@@ -17,6 +17,9 @@ from muster_scheduling.placement.table import NodeTable
 
 REQUEST_FIELD = "q/"
 GONE_FIELD = "e/"
+CLAIM_FIELD = "c/"
+CLAIM_MS = 60_000
+"""So long nodes that victims leave are kept for the gang that they leave for."""
 GONE_KEPT = 50_000
 GONE_KEPT_MS = 6 * 3_600_000
 
@@ -40,7 +43,15 @@ class Gone:
     at_ms: int
 
 
-_Stored = NodeEntry | SeatedGang | SeatRequest | Gone | LearnedPacking
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeatClaim:
+    """Nodes on which nobody else is seated: others were made to leave them for this gang."""
+
+    nodes: tuple[str, ...]
+    until_ms: int
+
+
+_Stored = SeatClaim | NodeEntry | SeatedGang | SeatRequest | Gone | LearnedPacking
 
 
 class Floor:
@@ -57,6 +68,8 @@ class Floor:
         self.heard_ms: dict[str, int] = {}
         self.unheard: set[str] = set()
         """Nodes that an earlier owner found silent and that were not heard of since."""
+        self.claims: dict[str, SeatClaim] = {}
+        """Nodes kept for gangs that others leave for, by workload id."""
         self.dues: dict[str, int] = {}
         """When a delayed policy of a gang is due first, by workload id."""
         self.grew = False
@@ -128,6 +141,33 @@ class Floor:
         self.capacity_grew()
         self._puts[GANG_FIELD + seated.workload.id] = None
 
+    def claim(self, workload_id: str, nodes: frozenset[str], now_ms: int) -> None:
+        """Keep nodes for a gang; said again, it is kept longer."""
+        made = SeatClaim(nodes=tuple(sorted(nodes)), until_ms=now_ms + CLAIM_MS)
+        self.claims[workload_id] = made
+        self._puts[CLAIM_FIELD + workload_id] = made
+
+    def drop_claim(self, workload_id: str) -> None:
+        """Keep nothing for the gang any more: it sits, has ended, or did not come."""
+        if self.claims.pop(workload_id, None) is not None:
+            self._puts[CLAIM_FIELD + workload_id] = None
+            self.capacity_grew()
+
+    def drop_old_claims(self, now_ms: int) -> None:
+        """Let go of claims whose time is over."""
+        for workload_id, made in list(self.claims.items()):
+            if made.until_ms <= now_ms:
+                self.drop_claim(workload_id)
+
+    def claimed_by_others(self, workload_id: str) -> frozenset[str]:
+        """Nodes that are kept for somebody else."""
+        return frozenset(
+            name
+            for claimant, made in self.claims.items()
+            if claimant != workload_id
+            for name in made.nodes
+        )
+
     def remember_gone(self, workload_id: str, attempt: int, now_ms: int) -> None:
         """Seat no attempt up to this one again."""
         self.gone.pop(workload_id, None)
@@ -186,6 +226,8 @@ class Floor:
             elif name.startswith(REQUEST_FIELD):
                 request = codec.decode(SeatRequest, stored)
                 self.requests[request.workload.id] = request
+            elif name.startswith(CLAIM_FIELD):
+                self.claims[name.removeprefix(CLAIM_FIELD)] = codec.decode(SeatClaim, stored)
             elif name.startswith(GONE_FIELD):
                 self.gone[name.removeprefix(GONE_FIELD)] = codec.decode(Gone, stored)
         self.gone = dict(sorted(self.gone.items(), key=lambda item: (item[1].at_ms, item[0])))

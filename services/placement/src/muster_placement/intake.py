@@ -62,7 +62,8 @@ def workload_evicted(
 
 
 def workload_finished(floor: Floor, fact: events.WorkloadFinished, now_ms: int) -> None:
-    """It has ended for admission; nothing of it may keep a seat."""
+    """It has ended for admission; nothing of it may keep a seat, or have one kept for it."""
+    floor.drop_claim(fact.workload_id)
     floor.answered(fact.workload_id)
     seated = _of_attempt(floor, fact.workload_id, fact.state.attempt)
     if seated is not None and seated.phase is not GangPhase.STOPPING:

@@ -14,7 +14,7 @@ from muster_ledger.store import Image
 from muster_placement import intake
 from muster_placement.floor import Floor, SeatRequest
 from muster_placement.pods import follow_due
-from muster_placement.record import Confirmation, SeatedGang
+from muster_placement.record import Confirmation, GangPhase, SeatedGang
 from muster_placement.replacement import replace_lost
 from muster_placement.settings import PlacementSettings
 from muster_runtime.machine import Changes
@@ -24,6 +24,7 @@ from muster_scheduling.placement.gang import place
 from muster_scheduling.placement.outcome import Placed, PlacementOutcome, Unplaceable
 from muster_scheduling.placement.request import GangRequest, policy_of, request_for
 from muster_scheduling.placement.topology.terms import TopologyOptions
+from muster_scheduling.volcano.floor import Answer, Room, Standing, VolcanoRules, seat
 
 _ADMITTED = codec.EVENT_NAMES[events.WorkloadAdmitted]
 
@@ -37,6 +38,8 @@ class PlacementMachine:
         self.topologies: dict[str, Topology] = {}
         self._settings = settings
         self._options = TopologyOptions()
+        self._volcano = VolcanoRules()
+        self._now_ms = now_ms
         self._unplaceable_since_growth = True
         self._waits_for_objects: dict[str, None] = {}
 
@@ -114,17 +117,21 @@ class PlacementMachine:
         flavors: dict[str, ResourceFlavor],
         topologies: dict[str, Topology],
         options: TopologyOptions | None = None,
+        volcano: VolcanoRules | None = None,
     ) -> None:
-        """Take the declared flavors and topologies, and how topologies are to be filled."""
+        """Take the declared flavors and topologies, how those are filled, and Volcano's objects."""
         self.flavors = flavors
         self.topologies = topologies
         self._options = options or TopologyOptions()
+        self._volcano = volcano or VolcanoRules()
         self._waits_for_objects.clear()
 
     def decide(self, now_ms: int) -> Changes:
         """Judge silent nodes, then seat whoever asked, in the order of asking."""
+        self._now_ms = now_ms
         self._watch_nodes(now_ms)
         follow_due(self.floor, now_ms)
+        self.floor.drop_old_claims(now_ms)
         for request in list(self.floor.requests.values())[: self._settings.placements_max]:
             if self._knows(request.admission):
                 self._seat(request, now_ms)
@@ -150,7 +157,8 @@ class PlacementMachine:
             for name, entry in self.floor.nodes.items()
             if entry.condition is not NodeCondition.FENCED
         )
-        return min((*judged, *self.floor.dues.values()), default=None)
+        claims = (claim.until_ms for claim in self.floor.claims.values())
+        return min((*judged, *self.floor.dues.values(), *claims), default=None)
 
     def _patience_ms(self, condition: NodeCondition) -> int:
         settings = self._settings
@@ -186,15 +194,32 @@ class PlacementMachine:
         table, request = self.floor.table, self._request(workload, admission)
         gone = [table.release(other) for other in sorted(set(without)) if table.gang(other)]
         try:
-            return place(table, request)
+            return self._answer(workload, request).outcome
         finally:
             for gang in gone:
                 table.restore(gang)
 
+    def _answer(self, workload: Workload, request: GangRequest) -> Answer:
+        """Seats as the gang's kind finds them: by Volcano's session, or by Muster's own rules."""
+        if not self._volcano.decide(workload):
+            return Answer(outcome=place(self.floor.table, request))
+        standing = [
+            Standing(
+                workload=seated.workload,
+                gang=seated.gang,
+                started=seated.started,
+                leaving=seated.lost or seated.phase in (GangPhase.ENDING, GangPhase.STOPPING),
+            )
+            for seated in self.floor.gangs.values()
+            if self.floor.table.gang(seated.workload.id) is not None
+        ]
+        return seat(self.floor.table, standing, workload, request, self._volcano, self._now_ms)
+
     def _request(self, workload: Workload, admission: Admission) -> GangRequest:
         asked = request_for(workload, admission, self.flavors, self.topologies, elastic=True)
         policy = policy_of(asked, self._settings.placement_policy)
-        return replace(asked, policy=policy, options=self._options)
+        kept = self.floor.claimed_by_others(workload.id)
+        return replace(asked, policy=policy, options=self._options, excluded=kept)
 
     def _replace_lost(self, seated: SeatedGang, *, node: str, now_ms: int) -> bool:
         admission = seated.admission
@@ -216,15 +241,31 @@ class PlacementMachine:
             for flavor in flavors
         )
 
+    def _victims(
+        self, workload_id: str, room: Room | None, now_ms: int
+    ) -> tuple[events.Victim, ...]:
+        """Who is to leave for the gang; the nodes that they leave are kept for it from now on."""
+        if room is None:
+            return ()
+        self.floor.claim(workload_id, room.nodes, now_ms)
+        return tuple(
+            events.Victim(
+                workload_id=identity, attempt=self.floor.gangs[identity].attempt, reason=reason
+            )
+            for identity, reason in sorted(room.victims.items())
+        )
+
     def _seat(self, request: SeatRequest, now_ms: int) -> None:
         floor = self.floor
         asked = self._request(request.workload, request.admission)
         if asked.policy is PlacementPolicy.FRAGMENTATION and request.attempt == 1:
             floor.learn(asked)
-        outcome = place(floor.table, asked)
+        answer = self._answer(request.workload, asked)
+        outcome = answer.outcome
         floor.answered(request.workload.id)
         match outcome:
             case Placed(gang=gang):
+                floor.drop_claim(request.workload.id)
                 floor.seat(
                     SeatedGang(
                         workload=request.workload,
@@ -248,6 +289,7 @@ class PlacementMachine:
                     workload_id=request.workload.id,
                     attempt=request.attempt,
                     explanation=explanation,
+                    victims=self._victims(request.workload.id, answer.room, now_ms),
                 )
             case _:
                 assert_never(outcome)

@@ -9,12 +9,15 @@ from muster_domain.volcano_scheduler import (
     PluginOption,
     SchedulerConfiguration,
     Switch,
+    VolcanoScheduler,
 )
+from muster_manifests.manifest import Manifest
 from muster_manifests.plain import Plain
 from muster_manifests.problems import ManifestError, Problem, Report
 from muster_manifests.reader import LoadOptions, ObjectReader
 from muster_manifests.yaml_source import read_yaml
 
+SCHEDULER_FILE = "volcano-scheduler.conf"
 ACTIONS = (
     "enqueue", "allocate", "backfill", "preempt", "reclaim", "gangpreempt", "gangreclaim",
     "shuffle",
@@ -55,6 +58,34 @@ def load_scheduler(text: str | bytes, *, source: str) -> LoadedScheduler:
     if problems:
         raise ManifestError(problems)
     return LoadedScheduler(configuration=configuration, warnings=tuple(report.warnings))
+
+
+def holds_scheduler(body: ObjectReader) -> bool:
+    """Whether a ConfigMap is the one that Volcano's scheduler reads."""
+    data = body.raw("data")
+    return isinstance(data, dict) and SCHEDULER_FILE in data
+
+
+def read_scheduler_map(manifest: Manifest) -> VolcanoScheduler:
+    """Read the ConfigMap that holds `volcano-scheduler.conf`; its other files are not looked at."""
+    data = manifest.body.object("data")
+    data.accept_all()
+    manifest.body.object("binaryData").accept_all()
+    configuration = SchedulerConfiguration(actions=_DEFAULT_ACTIONS, tiers=())
+    try:
+        loaded = load_scheduler(data.text(SCHEDULER_FILE), source=SCHEDULER_FILE)
+    except ManifestError as error:
+        for found in error.problems:
+            data.problem(SCHEDULER_FILE, f"{found.field}: {found.problem}".lstrip(": "), found.fix)
+    else:
+        configuration = loaded.configuration
+        for found in loaded.warnings:
+            data.warn(SCHEDULER_FILE, f"{found.field}: {found.problem}".lstrip(": "), found.fix)
+    return VolcanoScheduler(
+        namespace=manifest.metadata.namespace,
+        name=manifest.metadata.name,
+        configuration=configuration,
+    )
 
 
 def _read(reader: ObjectReader) -> SchedulerConfiguration:

@@ -4,6 +4,7 @@
 resources that it does not name are not limited. There is no cohort, hence no borrowing.
 """
 
+from muster_domain.queue_tree import VOLCANO_PREFIX
 from muster_domain.queues import (
     ClusterQueue,
     FlavorQuotas,
@@ -18,17 +19,16 @@ from muster_domain.selectors import Selector
 VOLCANO_FLAVOR = "volcano"
 """The flavor of everything that is charged to a Volcano queue; it matches every node."""
 
-_PREFIX = "volcano/"
-
 
 def derived_queue_name(volcano_queue: str) -> str:
-    """Name of the ClusterQueue that stands for a Volcano queue; no Kueue name has a slash."""
-    return f"{_PREFIX}{volcano_queue}"
+    """Name of the ClusterQueue that stands for a Volcano queue."""
+    return f"{VOLCANO_PREFIX}{volcano_queue}"
 
 
 def volcano_queue_name(cluster_queue: str) -> str:
     """The Volcano queue behind a derived ClusterQueue, or the empty string."""
-    return cluster_queue.removeprefix(_PREFIX) if cluster_queue.startswith(_PREFIX) else ""
+    prefix, found, name = cluster_queue.partition(VOLCANO_PREFIX)
+    return name if found and not prefix else ""
 
 
 def volcano_flavor() -> ResourceFlavor:
