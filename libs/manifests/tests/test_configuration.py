@@ -55,7 +55,7 @@ resources:
     strategy: Replace
     outputs: {example.com/accelerator-memory: 5Ki, credits: -10}
     multiplyBy: tickets
-objectRetentionPolicies: {workloads: {afterFinished: 1h, afterDeactivatedByKueue: "0s"}}
+objectRetentionPolicies: {workloads: {afterFinished: 1h}}
 featureGates: {PartialAdmission: false, FairSharingPrioritizeNonBorrowing: false}
 muster: {preemptorClaims: true, strictFIFOScope: ResourceGroup}
 """
@@ -97,7 +97,6 @@ muster: {preemptorClaims: true, strictFIFOScope: ResourceGroup}
             requeue_base_ms=2000,
             requeue_max_ms=9000,
             keep_finished_ms=3_600_000,
-            keep_deactivated_ms=0,
         ),
     )
 

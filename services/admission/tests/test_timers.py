@@ -312,3 +312,16 @@ def test_no_more_ended_jobs_are_kept_than_the_settings_say() -> None:
         house.finish(f"w{number}")
     house.cycle()
     assert set(house.machine.book.records) == {"w3", "w4", "w5"}
+
+
+def test_the_configuration_says_how_long_what_has_ended_is_remembered() -> None:
+    declared = replace(
+        configuration(cluster_queue(gpus=4)), lifecycle=Lifecycle(keep_finished_ms=5_000)
+    )
+    house = House(declared)
+    house.run()
+    house.finish()
+    house.cycle(5_000)
+    assert "w1" in house.machine.book.records
+    house.cycle(1)
+    assert "w1" not in house.machine.book.records

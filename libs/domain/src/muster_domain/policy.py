@@ -87,7 +87,6 @@ class Improvements:
     use a flavor that it could use.
     `reserve_head`: a head without victims keeps quota from its cohort for the cycle.
     `own_victims_while_borrowing`: victims in the own queue count also where the request borrows.
-    `reset_reclaimable`: pods that were done count again when a workload starts anew.
     """
 
     preemptor_claims: bool = False
@@ -96,7 +95,6 @@ class Improvements:
     strict_scope: StrictScope = StrictScope.QUEUE
     reserve_head: bool = True
     own_victims_while_borrowing: bool = False
-    reset_reclaimable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,8 +136,8 @@ class Policy:
 class Lifecycle:
     """How long a workload may take for what, as `waitForPodsReady` and the retention say it.
 
-    `ready_ms` and `recovery_ms` of `None` wait for ever, `requeue_limit` of `None` is endless, a
-    retention of `None` keeps what has ended for as long as the service is told to.
+    `ready_ms` and `recovery_ms` of `None` wait for ever, `requeue_limit` of `None` is endless,
+    `keep_finished_ms` of `None` keeps what has ended for as long as the service is told to.
     """
 
     ready_ms: int | None = 1_800_000
@@ -150,4 +148,3 @@ class Lifecycle:
     requeue_base_ms: int = 60_000
     requeue_max_ms: int = 3_600_000
     keep_finished_ms: int | None = None
-    keep_deactivated_ms: int | None = None

@@ -154,7 +154,9 @@ class Book:
 
     def forget_old(self, now_ms: int) -> None:
         """Let go of what ended long ago."""
-        before_ms = now_ms - self.settings.retention_ms
+        declared_ms = self.lifecycle.keep_finished_ms
+        kept_ms = self.settings.retention_ms if declared_ms is None else declared_ms
+        before_ms = now_ms - kept_ms
         while self._finished:
             state = self.records[self._finished[0]].state
             too_many = len(self._finished) > self.settings.retention_count
@@ -298,11 +300,11 @@ class Book:
                 _expect(self.ledger.reserve(identity, queue, admission.usage, None))
             case Reserved(attempt=attempt), Admitted():
                 _expect(self.ledger.post(hold_id(after.workload.id, attempt)))
-            case (Reserved() | Evicting() | Admitted()) as held, (Pending() | Finished()):
-                identity = hold_id(after.workload.id, held.attempt)
             case Admitted(admission=held), Admitted(admission=left, attempt=attempt):
                 if left != held:
                     _expect(self.ledger.shrink(hold_id(after.workload.id, attempt), left.usage))
+            case (Reserved() | Evicting() | Admitted()) as held, (Pending() | Finished()):
+                identity = hold_id(after.workload.id, held.attempt)
                 hold = self.ledger.get(identity)
                 posted = isinstance(hold, Hold) and hold.state is HoldState.POSTED
                 end = self.ledger.release if posted else self.ledger.void

@@ -48,7 +48,6 @@ MUSTER_IMPROVEMENTS = Improvements(
     heads_per_cycle=8,
     strict_scope=StrictScope.RESOURCE_GROUP,
     own_victims_while_borrowing=True,
-    reset_reclaimable=True,
 )
 """What `kueueCompat: false` begins with."""
 
@@ -132,13 +131,15 @@ def _improvements(reader: ObjectReader) -> Improvements:
         own_victims_while_borrowing=reader.flag(
             "ownQueuePreemptionWhileBorrowing", default=default.own_victims_while_borrowing
         ),
-        reset_reclaimable=reader.flag("resetReclaimablePods", default=default.reset_reclaimable),
     )
 
 
 def _lifecycle(reader: ObjectReader) -> Lifecycle:
     waiting = reader.object("waitForPodsReady")
     retention = reader.object("objectRetentionPolicies").object("workloads")
+    retention.not_acted_on(
+        "afterDeactivatedByKueue", why="what is deactivated waits until somebody activates it"
+    )
     requeuing = waiting.object("requeuingStrategy")
     default = Lifecycle()
     ready_ms = _duration_ms(waiting, "timeout") or default.ready_ms
@@ -153,7 +154,6 @@ def _lifecycle(reader: ObjectReader) -> Lifecycle:
         requeue_base_ms=requeuing.integer("backoffBaseSeconds", 60, low=0) * 1000,
         requeue_max_ms=requeuing.integer("backoffMaxSeconds", 3600, low=0) * 1000,
         keep_finished_ms=_duration_ms(retention, "afterFinished"),
-        keep_deactivated_ms=_duration_ms(retention, "afterDeactivatedByKueue"),
     )
 
 
