@@ -101,6 +101,14 @@ def test_a_job_whose_pods_all_succeed_has_succeeded(house: House) -> None:
     assert house.gang() is None
 
 
+def test_what_is_done_is_said_while_the_others_run(house: House) -> None:
+    house.run(job())
+    house.pod_ended(1)
+    fact = house.last(events.PodsSucceeded)
+    assert isinstance(fact, events.PodsSucceeded)
+    assert fact.counts == {WORKER: 1}
+
+
 def test_enough_successes_end_the_job_and_stop_the_rest(house: House) -> None:
     house.run(job(min_success=2))
     house.pod_ended(1)

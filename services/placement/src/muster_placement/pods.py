@@ -106,6 +106,7 @@ def take(floor: Floor, step: jobs.Step, now_ms: int) -> None:
     run(floor, gang, step.run, now_ms)
     if (PodPhase.ASSIGNED not in gang.pods.values()) != gang.started:
         _settle_readiness(floor, gang, now_ms)
+    _tell_succeeded(floor, floor.gangs[gang.workload.id], now_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
