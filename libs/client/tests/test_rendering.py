@@ -270,6 +270,7 @@ def test_a_workload_in_kueues_form_has_its_status() -> None:
         requeue_at_ms=60_000,
         evictions=(EvictionCount(reason="PodsReadyTimeout", cause="WaitForStart", count=2),),
         checks=(CheckStatus(name="licences", state=CheckState.READY, retry_count=1),),
+        reclaimable={"worker": 3},
     )
     status = workload_manifest(detail)["status"]
     assert status == {
@@ -292,6 +293,7 @@ def test_a_workload_in_kueues_form_has_its_status() -> None:
                 "retryCount": 1,
             }
         ],
+        "reclaimablePods": [{"name": "worker", "count": 3}],
         "schedulingStats": {
             "evictions": [
                 {"reason": "PodsReadyTimeout", "underlyingCause": "WaitForStart", "count": 2}
@@ -330,4 +332,19 @@ def test_a_topology_assignment_is_written_as_kueue_writes_it() -> None:
                 ],
             },
         }
+    ]
+
+
+def test_tries_and_checks_are_explained() -> None:
+    detail = replace(
+        waiting(),
+        checks=(CheckStatus(name="licences", message="2 of 8 free"),),
+        requeue_count=2,
+        requeue_at_ms=90_000,
+        evictions=(EvictionCount(reason="PodsReadyTimeout", cause="WaitForStart", count=2),),
+    )
+    assert explain(detail, 30_000)[-3:] == [
+        "check    licences: Pending, 2 of 8 free",
+        "back-off held back for 1m more, after 2 tries",
+        "evicted  PodsReadyTimeout (WaitForStart), 2 times",
     ]

@@ -22,6 +22,7 @@ def explain(detail: WorkloadDetail, now_ms: int) -> list[str]:
         lines += _pending(detail)
     else:
         lines += _placed(detail)
+    lines += _tries(detail, now_ms)
     if detail.explanation.message and not detail.explanation.flavors:
         lines.append(f"because  {detail.explanation.message}")
     return lines
@@ -110,6 +111,22 @@ def _pending(detail: WorkloadDetail) -> list[str]:
         lines.append(f"preempt  {explanation.preemption}")
     if explanation.remedy:
         lines.append(f"would start if  {explanation.remedy}")
+    return lines
+
+
+def _tries(detail: WorkloadDetail, now_ms: int) -> list[str]:
+    """What others have to say to it, and what became of earlier attempts."""
+    lines = [
+        f"check    {check.name}: {check.state}{f', {check.message}' if check.message else ''}"
+        for check in detail.checks
+    ]
+    if detail.requeue_at_ms is not None:
+        pause = short(max(0, detail.requeue_at_ms - now_ms))
+        tries = f", after {detail.requeue_count} tries" if detail.requeue_count else ""
+        lines.append(f"back-off held back for {pause} more{tries}")
+    for count in detail.evictions:
+        cause = f" ({count.cause})" if count.cause else ""
+        lines.append(f"evicted  {count.reason}{cause}, {count.count} times")
     return lines
 
 

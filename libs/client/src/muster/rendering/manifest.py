@@ -59,6 +59,10 @@ def _status(detail: WorkloadDetail) -> Json:
         status["requeueState"] = state
     if detail.checks:
         status["admissionChecks"] = [_check(check) for check in detail.checks]
+    if detail.reclaimable:
+        status["reclaimablePods"] = [
+            {"name": name, "count": count} for name, count in sorted(detail.reclaimable.items())
+        ]
     if detail.evictions:
         counts = [
             {"reason": found.reason, "underlyingCause": found.cause, "count": found.count}
