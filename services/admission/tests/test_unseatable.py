@@ -56,6 +56,17 @@ def test_it_asks_again_when_seats_come_free(house: House) -> None:
     assert len(house.facts(events.PreemptionRequested)) == 2
 
 
+def test_an_unchanged_answer_to_a_new_question_is_not_said_again(house: House) -> None:
+    house.say(ANSWER, "urgent")
+    house.say(events.CapacityChanged(message="seats came free"))
+    decisions, requeued = len(house.decisions), len(house.facts(events.WorkloadRequeued))
+    house.say(ANSWER, "urgent")
+    assert (len(house.decisions), len(house.facts(events.WorkloadRequeued))) == (
+        decisions,
+        requeued,
+    )
+
+
 def test_it_is_admitted_like_any_other_once_there_is_room(house: House) -> None:
     house.say(ANSWER, "urgent")
     house.finish("small")

@@ -16,10 +16,20 @@ from muster_domain.queues import (
     ResourceFlavor,
     ResourceGroup,
     ResourceQuota,
+    Topology,
     WithinClusterQueue,
 )
 from muster_domain.selectors import NodeDemand, Selector
-from muster_domain.workload import External, LocalQueueRef, Managed, Owner, PodSet, Workload
+from muster_domain.workload import (
+    External,
+    LocalQueueRef,
+    Managed,
+    Owner,
+    PodSet,
+    TopologyMode,
+    TopologyRequest,
+    Workload,
+)
 from muster_scheduling.snapshot.catalog import Configuration
 from muster_simulation.nodes import DURATION, EXIT_CODE
 from muster_simulation.world import Faults
@@ -27,6 +37,7 @@ from muster_simulation.world import Faults
 GPU = "nvidia.com/gpu"
 GPUS_PER_NODE = 4
 NAMESPACE = "team"
+HALL = Topology(name="hall", levels=("rack", "kubernetes.io/hostname"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +69,17 @@ def draw(seed: int) -> Scenario:
     dice = random.Random(f"{seed}/scenario")  # noqa: S311 - a simulation
     queues = _queues(dice)
     nodes = tuple(_node(index) for index in range(dice.randrange(2, 7)))
+    racked = random.Random(f"{seed}/racks").random() < 0.4  # noqa: PLR2004, S311 - a simulation
+    topology = HALL.name if racked else ""
     return Scenario(
         configuration=Configuration(
             cluster_queues={queue.name: queue for queue in queues},
-            flavors={"gpu": ResourceFlavor(name="gpu", node_labels={"pool": "gpu"})},
+            flavors={
+                "gpu": ResourceFlavor(
+                    name="gpu", node_labels={"pool": "gpu"}, topology_name=topology
+                )
+            },
+            topologies={HALL.name: HALL} if racked else {},
             local_queues={
                 f"{NAMESPACE}/lq-{queue.name}": LocalQueue(
                     namespace=NAMESPACE, name=f"lq-{queue.name}", cluster_queue=queue.name
@@ -70,7 +88,9 @@ def draw(seed: int) -> Scenario:
             },
         ),
         nodes=nodes,
-        jobs=tuple(_job(dice, index, queues) for index in range(dice.randrange(10, 40))),
+        jobs=tuple(
+            _job(dice, index, queues, racked=racked) for index in range(dice.randrange(10, 40))
+        ),
         faults=_faults(dice),
         dedupe_window_ms=dice.choice((0, 500, 120_000)),
     )
@@ -122,12 +142,12 @@ def _node(index: int) -> Node:
     return Node(
         name=f"node-{index}",
         allocatable={GPU: GPUS_PER_NODE * 1000},
-        labels={"pool": "gpu"},
+        labels={"pool": "gpu", "rack": f"r{index % 2}"},
         devices=tuple(Device(index=number, resource=GPU) for number in range(GPUS_PER_NODE)),
     )
 
 
-def _job(dice: random.Random, index: int, queues: list[ClusterQueue]) -> Job:
+def _job(dice: random.Random, index: int, queues: list[ClusterQueue], *, racked: bool) -> Job:
     queue = dice.choice(queues)
     at_ms = dice.randrange(60_000)
     external = dice.random() < 0.15  # noqa: PLR2004 - a chance
@@ -149,6 +169,7 @@ def _job(dice: random.Random, index: int, queues: list[ClusterQueue]) -> Job:
                 min_count=1 if dice.random() < 0.1 and not external else None,  # noqa: PLR2004 - a chance
                 requests={GPU: gpus * 1000},
                 demand=NodeDemand(),
+                topology=_wish(index, count * gpus) if racked else None,
                 annotations=annotations,
             ),
         ),
@@ -167,6 +188,14 @@ def _job(dice: random.Random, index: int, queues: list[ClusterQueue]) -> Job:
         external_run_ms=dice.choice((3_000, 15_000, 10**9)) if external else None,
         finish_first=external and dice.random() < 0.2,  # noqa: PLR2004 - a chance
     )
+
+
+def _wish(index: int, gpus: int) -> TopologyRequest | None:
+    """Every fourth job has none, which implies anywhere; what is required fits on one node."""
+    preferred = TopologyRequest(mode=TopologyMode.PREFERRED, node_label="rack")
+    required = TopologyRequest(mode=TopologyMode.REQUIRED, node_label="rack")
+    anywhere = TopologyRequest(mode=TopologyMode.UNCONSTRAINED)
+    return (None, required if gpus <= GPUS_PER_NODE else preferred, preferred, anywhere)[index % 4]
 
 
 def _faults(dice: random.Random) -> Faults:
