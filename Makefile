@@ -38,8 +38,8 @@ docker-test: bootstrap ## Build the image, run compose and crash its containers 
 		$(BIN)/pytest -m servers libs/ledger tests/integration --ignore tests/integration/test_service.py
 
 .PHONY: bench
-bench: bootstrap ## Measure; ONLY=machines|core|gang|preemption|start|path|managed for one part, or packing with OPENB=DIR TRACE=default; writes build/bench.json
-	$(BIN)/python -m tests.performance $(ONLY) $(if $(OPENB),--openb $(OPENB)) $(if $(TRACE),--trace $(TRACE))
+bench: bootstrap ## Measure; ONLY=machines|core|gang|preemption|start|path|managed|kueue for one part (FRACTION=0.1 of Kueue's loads), or packing with OPENB=DIR TRACE=default; writes build/bench.json
+	$(BIN)/python -m tests.performance $(ONLY) $(if $(FRACTION),--fraction $(FRACTION)) $(if $(OPENB),--openb $(OPENB)) $(if $(TRACE),--trace $(TRACE))
 
 .PHONY: compose-up
 compose-up: ## Start the containers (first: python tools/images.py, muster secrets)

@@ -1,8 +1,8 @@
 """`python -m tests.performance [PART ...]`: measure, write build/bench.json, print a table.
 
-Parts: machines, core, gang, preemption, start, path, managed (the path with jobs that agents run),
-and packing (a recorded trace, which `--openb` names). Without one, all but managed and packing.
-Nothing here judges: figures of a shared machine are read by people.
+Parts: machines, core, gang, preemption, start, path; and where they are named, managed (the path
+with jobs that agents run), kueue (Kueue's scheduler loads) and packing (a recorded trace, which
+`--openb` names). Nothing here judges: figures of a shared machine are read by people.
 """
 
 import argparse
@@ -14,11 +14,13 @@ from typing import Any
 
 from rich.console import Console
 
-from . import core, gang, machines, packing, path, preemption, report, start
+from . import core, gang, kueue, machines, packing, path, preemption, report, start
+from .kueue import KueuePlan
+from .kueue_load import LOADS
 from .path import PathPlan
 
 DEFAULT_PARTS = ("machines", "core", "gang", "preemption", "start", "path")
-PARTS = (*DEFAULT_PARTS, "managed", "packing")
+PARTS = (*DEFAULT_PARTS, "managed", "packing", "kueue")
 OUT = Path("build/bench.json")
 PACKING_QUICK = 200
 """Pods of a trace, to try it out."""
@@ -35,6 +37,15 @@ def main() -> None:
     parser.add_argument("--openb", type=Path, metavar="DIR", help="where packing's trace lies")
     parser.add_argument("--trace", default="default", help="which of its traces")
     parser.add_argument("--quick", action="store_true", help="the smallest sizes, to try it out")
+    parser.add_argument(
+        "--fraction", type=float, default=1.0, help="kueue: so much of each load (default: 1)"
+    )
+    parser.add_argument(
+        "--live",
+        action="append",
+        choices=sorted(LOADS),
+        help="kueue: a load for the running services (default: baseline)",
+    )
     told = parser.parse_args()
     unknown = sorted(set(told.parts) - set(PARTS))
     if unknown:
@@ -43,8 +54,11 @@ def main() -> None:
         parser.error("packing needs --openb DIR (make bench ONLY=packing OPENB=DIR)")
     console = Console()
     recorded = Recorded(told.openb, told.trace) if told.openb is not None else None
+    loads = KueuePlan(
+        fraction=told.fraction, live_fraction=told.fraction, live=told.live or ("baseline",)
+    )
     parts = tuple(told.parts) or DEFAULT_PARTS
-    figures = measure(parts, console.print, quick=told.quick, recorded=recorded)
+    figures = measure(parts, console.print, quick=told.quick, recorded=recorded, loads=loads)
     report.write(told.out, figures)
     report.show(figures, console)
     console.print(f"written to {told.out}")
@@ -59,9 +73,17 @@ class Recorded:
 
 
 def measure(
-    parts: tuple[str, ...], say: Say, *, quick: bool, recorded: Recorded | None = None
+    parts: tuple[str, ...],
+    say: Say,
+    *,
+    quick: bool,
+    recorded: Recorded | None = None,
+    loads: KueuePlan | None = None,
 ) -> Figures:
-    """The figures of some parts, in the form of the file; packing needs what is `recorded`."""
+    """The figures of some parts, in the form of the file.
+
+    Packing needs what is `recorded`; `loads` says how much of Kueue's loads is run.
+    """
     load_before = report.load()
     found: Figures = {}
     with tempfile.TemporaryDirectory(prefix="muster-bench-") as folder:
@@ -69,6 +91,10 @@ def measure(
             if part in parts:
                 say(part)
                 found[part] = of_part(Path(folder), say, quick)
+        if "kueue" in parts:
+            say("kueue")
+            plan = _QUICK_LOADS if quick else loads or KueuePlan()
+            found["kueue"] = kueue.measure(Path(folder) / "kueue", plan, say)
     if "packing" in parts and recorded is not None:
         say("packing")
         limit = PACKING_QUICK if quick else 0
@@ -117,6 +143,8 @@ def _managed(folder: Path, say: Say, quick: bool) -> Figures:  # noqa: FBT001
     small = PathPlan(rates=(20,), rate_seconds=2.0, burst=50, bursts=1, warm_up=20, managed=True)
     return path.measure(folder / "managed", small if quick else PathPlan(managed=True), say)
 
+
+_QUICK_LOADS = KueuePlan(fraction=0.005, live_fraction=0.005)
 
 _PARTS: dict[str, Callable[[Path, Say, bool], Any]] = {
     "machines": _machines,

@@ -62,6 +62,19 @@ def spread_ms(seconds: Sequence[float]) -> dict[str, float]:
     }
 
 
+def waits_s(seconds: Sequence[float]) -> dict[str, float]:
+    """Mean, median and 99th percentile in seconds, and how many there are."""
+    if not seconds:
+        return {"mean_s": 0.0, "p50_s": 0.0, "p99_s": 0.0, "count": 0}
+    ordered = sorted(seconds)
+    return {
+        "mean_s": round(sum(ordered) / len(ordered), 2),
+        "p50_s": round(ordered[len(ordered) // 2], 2),
+        "p99_s": round(ordered[len(ordered) * 99 // 100], 2),
+        "count": len(ordered),
+    }
+
+
 def middle(figures: Sequence[float]) -> float:
     """The median, with three figures after the point."""
     return round(median(figures), 3)

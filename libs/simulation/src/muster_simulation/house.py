@@ -7,7 +7,7 @@ fast enough for months of jobs.
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -124,12 +124,14 @@ class Happening:
 class House:
     """Everything there is. `tell` gets every happening in order; `checked` proves each decision.
 
-    `looked_at` counts the workloads that were decided about, as often as they were.
+    `looked_at` counts the workloads that were decided about, as often as they were. Where somebody
+    takes those who have `ended`, they are forgotten here.
     """
 
     configuration: Configuration
     tell: Callable[[Happening], None]
     checked: bool = False
+    ended: Callable[[Guest], None] | None = None
     now_ms: int = 0
     looked_at: int = 0
     guests: dict[str, Guest] = field(default_factory=dict[str, Guest])
@@ -142,6 +144,8 @@ class House:
         default_factory=list[tuple[int, int, Callable[[], None]]]
     )
     _order: "itertools.count[int]" = field(default_factory=itertools.count)
+    _arrivals: Iterator[Workload] = iter(())
+    _next_arrival: Workload | None = None
     _claimed_ms: dict[str, int] = field(default_factory=dict[str, int])
     _unseated: dict[str, None] = field(default_factory=dict[str, None])
     _silent: dict[str, int] = field(default_factory=dict[str, int])
@@ -167,11 +171,20 @@ class House:
         """Plan something. What is planned for one moment happens in the order of planning."""
         heapq.heappush(self._events, (max(at_ms, self.now_ms), next(self._order), action))
 
+    def expect(self, arrivals: Iterator[Workload]) -> None:
+        """Let jobs arrive at their creation, before whatever else happens at that moment.
+
+        They must come in the order of their creation; each is drawn when the one before it is in.
+        """
+        self._arrivals = arrivals
+        self._next_arrival = next(arrivals, None)
+
     def run(self, until_ms: int) -> None:
         """Let time pass; who waits is looked at after each moment in which something happened."""
         self._settle()
         while (moment := self._next_ms()) is not None and moment <= until_ms:
             self.now_ms = moment
+            self._let_in(moment)
             while self._events and self._events[0][0] <= moment:
                 heapq.heappop(self._events)[2]()
             self._settle()
@@ -246,9 +259,19 @@ class House:
         explanation = explain(self.view.snapshot(self.now_ms), workload_id)
         return "" if explanation is None else explanation.reason
 
+    def _let_in(self, moment_ms: int) -> None:
+        while (arrival := self._next_arrival) is not None and arrival.created_at_ms <= moment_ms:
+            self.submit(arrival)
+            self._next_arrival = next(self._arrivals, None)
+
     def _next_ms(self) -> int | None:
         """The next moment; between those that are planned, who waits may get another turn."""
-        planned = (self.view.next_due_ms, self._events[0][0] if self._events else None)
+        arrival = self._next_arrival
+        planned = (
+            self.view.next_due_ms,
+            self._events[0][0] if self._events else None,
+            max(self.now_ms, arrival.created_at_ms) if arrival is not None else None,
+        )
         moments = [at_ms for at_ms in planned if at_ms is not None]
         turn_ms = self.turns.next_ms()
         if moments and turn_ms is not None and self.view.queue_of:
@@ -402,6 +425,9 @@ class House:
         guest.phase, guest.outcome, guest.ended_ms = Phase.FINISHED, outcome, self.now_ms
         self._live.pop(guest.workload.key, None)
         self._say(What.FINISHED, guest, reason=reason or str(outcome))
+        if self.ended is not None:
+            self.ended(guest)
+            del self.guests[guest.workload.id]
 
     def _retry_unseated(self) -> None:
         for workload_id in list(self._unseated):

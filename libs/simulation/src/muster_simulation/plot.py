@@ -1,121 +1,204 @@
-"""A picture of a run: how much of the quota each queue uses, and how many wait."""
+"""A picture of a run as one HTML page that needs nothing else: use, queueing, and waits by team."""
 
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 
-from muster_simulation.house import Happening, What
 from muster_simulation.replay import Replayed
+from muster_simulation.summary import Row, span
 
-POINTS_MAX = 1_500
-_TEMPLATE = """<!doctype html>
-<meta charset="utf-8"><title>muster simulate</title>
+WIDTH, HEIGHT = 1_160, 250
+LEFT, RIGHT, TOP, BOTTOM = 64, 16, 12, 28
+BAR_HEIGHT, BAR_GAP, NAME_WIDTH = 14, 10, 150
+DAY_MS = 86_400_000
+TICKS_MAX = 12
+COLOURS = (
+    "#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5",
+    "#9c6b4e", "#9498a0", "#2f4b7c", "#c79fef", "#0d9488", "#d97706", "#be123c", "#65a30d",
+)  # fmt: skip
+_PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>{title}</title>
 <style>
-body {{ font: 14px system-ui, sans-serif; margin: 2em; background: #fff; color: #222 }}
-svg {{ width: 100%; height: 300px; border: 1px solid #ccc }}
-i {{ display: inline-block; width: .8em; height: .8em; margin: 0 .4em 0 1em }}
+body {{ font: 14px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 1180px; color: #1f2937;
+  background: #fff }}
+h1 {{ font-size: 1.5rem; margin: 0 }} h2 {{ font-size: 1rem; margin: 1.8rem 0 .3rem }}
+p {{ color: #6b7280; margin: .2rem 0 }}
+svg {{ width: 100%; height: auto; display: block }}
+svg text {{ font: 11px system-ui, sans-serif; fill: #6b7280 }}
+.grid {{ stroke: #e5e7eb }} .quota {{ stroke: #111827; stroke-dasharray: 5 4 }}
+.area:hover {{ opacity: .75 }}
+.facts {{ display: flex; gap: 2.5rem; margin: 1.2rem 0 }}
+.facts b {{ display: block; font-size: 1.6rem; font-weight: 600; color: #111827 }}
+.legend span {{ display: inline-block; margin: .1rem 1rem .1rem 0; color: #374151 }}
+.legend i {{ display: inline-block; width: .75em; height: .75em; border-radius: 2px;
+  margin-right: .4em }}
 </style>
-<h2>In use, by queue (most: {used_max:g})</h2>{used}
-<h2>Waiting, by queue (most: {waiting_max})</h2>{waiting}
-<p>0 to {hours:.1f} hours of virtual time.{legend}</p>
+<h1>{title}</h1><p>{subtitle}</p>
+<div class="facts">{facts}</div>
+<div class="legend">{legend}</div>
+<h2>In use, by team ({resource})</h2>{used}
+<h2>Jobs waiting, by team</h2>{waiting}
+<h2>How long jobs waited</h2>
+<p>Half of a team's jobs started within the dark bar, 90 of 100 within the middle one, 99 of 100
+within the light one. The scale is logarithmic.</p>{waits}
+</html>
 """
-_Series = dict[str, list[int]]
 
 
 def write_plot(replayed: Replayed, path: Path) -> None:
-    """Write the picture as one HTML file that needs nothing else."""
-    used, waiting = _series(replayed)
-    names = sorted(used)
-    colours = {
-        name: f"hsl({360 * place // len(names)} 60% 55%)" for place, name in enumerate(names)
-    }
-    used_max = max((sum(column) for column in zip(*used.values(), strict=True)), default=0)
-    waiting_max = max((sum(column) for column in zip(*waiting.values(), strict=True)), default=0)
-    legend = "".join(f'<i style="background:{colours[name]}"></i>{name}' for name in names)
-    path.write_text(
-        _TEMPLATE.format(
-            used=_stacked(used, used_max, colours),
-            waiting=_stacked(waiting, waiting_max, colours),
-            used_max=used_max / 1000,
-            waiting_max=waiting_max,
-            hours=replayed.summary.until_ms / 3_600_000,
-            legend=legend,
-        ),
-        encoding="utf-8",
+    """Write the page."""
+    summary = replayed.summary
+    names = [row.name for row in sorted(summary.queues, key=lambda row: (-row.gpu_ms, row.name))]
+    colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(names)}
+    used = [point[0] for point in replayed.series.points]
+    waiting = [point[1] for point in replayed.series.points]
+    chart = _Chart(replayed.series.step_ms, names, colours)
+    page = _PAGE.format(
+        title=escape(replayed.name or "muster simulate"),
+        subtitle=f"{summary.total.jobs:,} jobs of {len(names)} teams in {span(summary.until_ms)}",
+        facts=_facts(summary.total),
+        legend=_legend(names, colours),
+        resource=escape(replayed.resource),
+        used=chart.stacked(used, 1000, replayed.quota_milli),
+        waiting=chart.stacked(waiting, 1, 0),
+        waits=_wait_bars([row for row in summary.queues if row.wait_p99_ms is not None]),
+    )
+    path.write_text(page, encoding="utf-8")
+
+
+def _facts(total: Row) -> str:
+    facts = [
+        ("jobs ended", f"{total.finished:,}"),
+        ("wait, half of them within", span(total.wait_p50_ms)),
+        ("99 of 100 within", span(total.wait_p99_ms)),
+        ("preemptions", f"{total.evictions:,}"),
+    ]
+    if total.used_percent is not None:
+        facts.append(("of the quota in use", f"{total.used_percent} %"))
+    if total.cost_micros is not None:
+        facts.append(("cost", f"{total.cost_micros // 1_000_000:,}"))
+    return "".join(f"<div><b>{value}</b>{name}</div>" for name, value in facts)
+
+
+def _legend(names: Sequence[str], colours: dict[str, str]) -> str:
+    return "".join(
+        f'<span><i style="background:{colours[name]}"></i>{escape(name)}</span>' for name in names
     )
 
 
-def _series(replayed: Replayed) -> tuple[_Series, _Series]:
-    """Milli-units in use and workloads waiting, at evenly spaced moments."""
-    until_ms = max(1, replayed.summary.until_ms)
-    names = sorted({h.queue for h in replayed.happenings if h.queue})
-    counts = _Counts(replayed.amounts_milli)
-    used_series: _Series = {name: [] for name in names}
-    waiting_series: _Series = {name: [] for name in names}
-    happenings = iter(replayed.happenings)
-    happening = next(happenings, None)
-    for point in range(POINTS_MAX):
-        moment_ms = until_ms * (point + 1) // POINTS_MAX
-        while happening is not None and happening.at_ms <= moment_ms:
-            counts.take(happening)
-            happening = next(happenings, None)
-        for name in names:
-            used_series[name].append(counts.used[name])
-            waiting_series[name].append(counts.waiting[name])
-    return used_series, waiting_series
+@dataclass(frozen=True, slots=True)
+class _Chart:
+    """Areas on top of each other over time, the largest team at the bottom."""
 
+    step_ms: int
+    names: Sequence[str]
+    colours: dict[str, str]
 
-@dataclass(slots=True)
-class _Counts:
-    """Where everybody is at one moment."""
+    def stacked(self, points: Sequence[dict[str, int]], unit: int, quota: int) -> str:
+        most = max([quota, *(sum(point.values()) for point in points)], default=0)
+        top = round_up(max(1, -(-most // unit))) * unit
+        base = [0] * len(points)
+        shapes: list[str] = []
+        for name in self.names:
+            upper = [low + point.get(name, 0) for low, point in zip(base, points, strict=True)]
+            shapes.append(self._area(name, base, upper, top))
+            base = upper
+        line = ""
+        if quota:
+            y = _y(quota, top)
+            line = f'<line class="quota" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}"/>'
+            line += f'<text x="{LEFT + 6}" y="{y - 4}">quota {quota // unit:,}</text>'
+        axes = _levels(top, unit) + self._days(len(points))
+        return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}">{axes}{"".join(shapes)}{line}</svg>'
 
-    amounts_milli: Mapping[str, int]
-    used: Counter[str] = field(default_factory=Counter[str])
-    waiting: Counter[str] = field(default_factory=Counter[str])
-    holders: set[str] = field(default_factory=set[str])
-
-    def take(self, happening: Happening) -> None:
-        queue, name = happening.queue, happening.workload
-        match happening.what:
-            case What.SUBMITTED:
-                self.waiting[queue] += 1
-            case What.ADMITTED:
-                self.waiting[queue] -= 1
-                self.holders.add(name)
-                self.used[queue] += self.amounts_milli[name]
-            case What.REQUEUED:
-                self.waiting[queue] += 1
-                self._let_go(queue, name)
-            case What.FINISHED if name in self.holders:
-                self._let_go(queue, name)
-            case What.FINISHED if queue:
-                self.waiting[queue] -= 1
-            case _:
-                pass
-
-    def _let_go(self, queue: str, name: str) -> None:
-        self.holders.discard(name)
-        self.used[queue] -= self.amounts_milli[name]
-
-
-def _stacked(series: _Series, most: int, colours: dict[str, str]) -> str:
-    """Areas on top of each other, in a view of POINTS_MAX by 1000."""
-    base = [0] * POINTS_MAX
-    shapes: list[str] = []
-    for name in sorted(series):
-        top = [low + value for low, value in zip(base, series[name], strict=True)]
-        points = [_point(x, y, most) for x, y in enumerate(top)]
-        points += [_point(x, y, most) for x, y in reversed(list(enumerate(base)))]
-        shapes.append(
-            f'<polygon fill="{colours[name]}" points="{" ".join(points)}">'
-            f"<title>{name}</title></polygon>"
+    def _area(self, name: str, lower: list[int], upper: list[int], top: int) -> str:
+        if lower == upper:
+            return ""
+        count = len(lower)
+        there = [f"{_x(place, count)},{_y(value, top)}" for place, value in enumerate(upper)]
+        back = [f"{_x(place, count)},{_y(lower[place], top)}" for place in reversed(range(count))]
+        return (
+            f'<polygon class="area" fill="{self.colours[name]}" points="{" ".join(there + back)}">'
+            f"<title>{escape(name)}</title></polygon>"
         )
-        base = top
-    return (
-        f'<svg viewBox="0 0 {POINTS_MAX} 1000" preserveAspectRatio="none">{"".join(shapes)}</svg>'
-    )
+
+    def _days(self, count: int) -> str:
+        """A mark for each day, or for as many as can be read."""
+        whole_ms = count * self.step_ms
+        unit_ms, unit = (DAY_MS, "day") if whole_ms >= 2 * DAY_MS else (3_600_000, "hour")
+        every = max(1, -(-(whole_ms // unit_ms) // TICKS_MAX))
+        marks: list[str] = []
+        for number in range(0, whole_ms // unit_ms + 1, every):
+            x = _x(number * unit_ms // self.step_ms, count)
+            marks.append(
+                f'<text x="{x}" y="{HEIGHT - 8}" text-anchor="middle">{unit} {number}</text>'
+            )
+        return "".join(marks)
 
 
-def _point(x: int, y: int, most: int) -> str:
-    return f"{x},{1000 - (1000 * y // most if most else 0)}"
+def _levels(top: int, unit: int) -> str:
+    marks: list[str] = []
+    for part in range(5):
+        value = top * part // 4
+        y = _y(value, top)
+        marks.append(
+            f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}"/>'
+            f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{value // unit:,}</text>'
+        )
+    return "".join(marks)
+
+
+def _wait_bars(rows: Sequence[Row]) -> str:
+    """A bar for each team, those that waited longest first."""
+    worst_ms = max([row.wait_p99_ms or 0 for row in rows], default=0)
+    scale = _log_scale(worst_ms)
+    ordered = sorted(rows, key=lambda row: (-(row.wait_p90_ms or 0), row.name))
+    bars: list[str] = []
+    for place, row in enumerate(ordered):
+        y = 8 + place * (BAR_HEIGHT + BAR_GAP)
+        waits = (row.wait_p99_ms or 0, row.wait_p90_ms or 0, row.wait_p50_ms or 0)
+        said = " / ".join(span(wait) for wait in reversed(waits))
+        bars.append(f'<text x="{NAME_WIDTH - 10}" y="{y + 11}" text-anchor="end">')
+        bars.append(f"{escape(row.name)}</text>")
+        for wait_ms, colour in zip(waits, ("#dbe4fb", "#8fa9ec", "#4269d0"), strict=True):
+            bars.append(
+                f'<rect x="{NAME_WIDTH}" y="{y}" width="{scale(wait_ms)}" height="{BAR_HEIGHT}" '
+                f'rx="2" fill="{colour}"><title>{said}</title></rect>'
+            )
+        end = NAME_WIDTH + scale(waits[0]) + 8
+        bars.append(f'<text x="{end}" y="{y + 11}">{said}</text>')
+    height = 16 + len(ordered) * (BAR_HEIGHT + BAR_GAP)
+    return f'<svg viewBox="0 0 {WIDTH} {height}">{"".join(bars)}</svg>'
+
+
+def _log_scale(worst_ms: int) -> Callable[[int], int]:
+    """Milliseconds to pixels: every doubling of a second is as wide as the next."""
+    width = WIDTH - NAME_WIDTH - 180
+    doublings = max(1, (worst_ms // 1000 + 1).bit_length())
+
+    def scale(wait_ms: int) -> int:
+        seconds = wait_ms // 1000 + 1
+        whole = seconds.bit_length() - 1
+        part = (seconds - (1 << whole)) * 1000 >> whole
+        return width * (1000 * whole + part) // (1000 * doublings)
+
+    return scale
+
+
+def round_up(value: int) -> int:
+    """The next number of the form 1, 2, 4 or 8 times a power of ten."""
+    size = 1
+    while True:
+        for step in (1, 2, 4, 8):
+            if step * size >= value:
+                return step * size
+        size *= 10
+
+
+def _x(place: int, count: int) -> int:
+    return LEFT + (WIDTH - LEFT - RIGHT) * place // max(1, count - 1)
+
+
+def _y(value: int, top: int) -> int:
+    return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value // top
