@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from muster_domain.selectors import Labels
 from muster_domain.volcano import Pod, PodGroup, PodGroupPhase, PodPhase
+from muster_scheduling.placement.columns import Shape
 from muster_scheduling.volcano.amounts import PODS, add_to, is_empty, take_from
 from muster_scheduling.volcano.plan import Refusal, TaskStatus, Verdict
 
@@ -41,11 +42,13 @@ class Task:
     init_requests: dict[str, int] = field(init=False)
     best_effort: bool = field(init=False)
     number: int = field(init=False)
+    shape: Shape = field(init=False)
 
     def __post_init__(self) -> None:
         self.requests = {**self.pod.requests, PODS: _ONE_POD}
         self.init_requests = {**(self.pod.init_requests or self.pod.requests), PODS: _ONE_POD}
         self.best_effort = is_empty(self.init_requests)
+        self.shape = tuple(sorted(self.requests.items()))
         tail = self.pod.name.rpartition("-")[2]
         self.number = int(tail) if tail.isascii() and tail.isdecimal() else -1
         self.status = _status(self.pod)
@@ -161,8 +164,9 @@ class SubJob:
 class Job:
     """A gang. `allocated` is what its tasks with nodes are charged for, `held` that and promises.
 
-    `failed` are the tasks that found no node in this attempt, `refusals` why the first of them did
-    not; `kept_out` says why the job stays Pending, `held_back` why tasks were not tried.
+    `free_pending` counts pending tasks that ask for nothing, `failed` are those that found no node
+    in this attempt, `refusals` why the first of them did not; `kept_out` says why the job stays
+    Pending, `held_back` why tasks were not tried.
     """
 
     group: PodGroup
@@ -177,6 +181,7 @@ class Job:
     held: dict[str, int] = field(default_factory=dict[str, int])
     limit: Limit | None = None
     hyper_node: str = ""
+    free_pending: int = 0
     failed: dict[str, Task] = field(default_factory=dict[str, Task])
     refusals: tuple[Refusal, ...] = ()
     blocked: tuple[Verdict, str] | None = None
@@ -239,7 +244,7 @@ class Job:
     @property
     def ready_count(self) -> int:
         """Tasks that have their node or did their work."""
-        return _ready(self.counts)
+        return self.count((*ALLOCATED, TaskStatus.SUCCEEDED))
 
     @property
     def allocated_count(self) -> int:
@@ -254,12 +259,12 @@ class Job:
     @property
     def ready(self) -> bool:
         """Whether enough of the gang has nodes to start (G1)."""
-        return self.ready_count + self._pending_best_effort >= self.min_member
+        return self.ready_count + self.free_pending >= self.min_member
 
     @property
     def pipelined(self) -> bool:
         """Whether enough of the gang has or will have nodes (G1)."""
-        held = self.ready_count + self.waiting_count + self._pending_best_effort
+        held = self.ready_count + self.waiting_count + self.free_pending
         return held >= self.min_member
 
     @property
@@ -273,10 +278,6 @@ class Job:
         return _valid(self.counts)
 
     @property
-    def _pending_best_effort(self) -> int:
-        return sum(task.best_effort for task in self.in_status(TaskStatus.PENDING))
-
-    @property
     def roles_counted(self) -> bool:
         """Whether minimums by role hold: not where they are more than the gang itself (G2)."""
         return self.min_member >= sum(self.group.min_task_member.values())
@@ -286,7 +287,7 @@ class Job:
 
         Pending best-effort tasks count as well, since they need nothing (G2).
         """
-        if not self.roles_counted:
+        if not self.group.min_task_member or not self.roles_counted:
             return None
         counted: dict[str, int] = {}
         for task in self.tasks.values():
@@ -336,6 +337,8 @@ class Job:
         """Move a task to another status."""
         before = task.status
         del self.by_status[before][task.key]
+        if before is TaskStatus.PENDING:
+            self.free_pending -= task.best_effort
         if before in ALLOCATED:
             take_from(self.allocated, task.requests)
         if before in HELD:
@@ -354,6 +357,8 @@ class Job:
 
     def _count(self, task: Task, status: TaskStatus) -> None:
         self.by_status.setdefault(status, {})[task.key] = task
+        if status is TaskStatus.PENDING:
+            self.free_pending += task.best_effort
         if status in ALLOCATED:
             add_to(self.allocated, task.requests)
         if status in HELD:

@@ -48,9 +48,8 @@ def holders(session: Session, *, anti: bool, required: bool) -> list[tuple[Task,
     """The terms of one kind of all tasks that have a node and were not told to stop."""
     return [
         (task, term)
-        for tasks in session.nodes.tasks
-        for task in tasks.values()
-        if task.pod.affinity and task.status is not TaskStatus.RELEASING
+        for task in session.nodes.affine.values()
+        if task.status is not TaskStatus.RELEASING
         for term in task.pod.affinity
         if term.anti is anti and (term.weight == 0) is required
     ]

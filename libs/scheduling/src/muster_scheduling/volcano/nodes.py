@@ -52,24 +52,27 @@ class NodeLedger:
         nodes: Iterable[Node],
         conditions: Mapping[str, NodeCondition],
         resources: Iterable[str],
+        columns: Columns | None = None,
     ) -> None:
         ordered = sorted(nodes, key=lambda node: node.name)
-        records = [_record(node, conditions) for node in ordered]
         self._nodes = ordered
-        self.columns = Columns(records)
+        self.columns = columns or Columns([_record(node) for node in ordered])
+        self.ready: Mask = np.array(
+            [conditions.get(n.name, NodeCondition.READY) is NodeCondition.READY for n in ordered],
+            np.bool_,
+        )
         self.names = [node.name for node in ordered]
-        self.row = self.columns.row
-        offers = [{**_shares_of(node), **node.allocatable} for node in ordered]
+        self.row = {node.name: row for row, node in enumerate(ordered)}
+        offers = [_offer(node) for node in ordered]
         known = {name for offer in offers for name in offer}
         self.resources = tuple(sorted({PODS, *known, *resources}))
         self.dimension = {name: number for number, name in enumerate(self.resources)}
         shape = (len(self.resources), len(ordered))
         self.allocatable: Matrix = np.zeros(shape, np.int64)
-        for row, offer in enumerate(offers):
-            for name, quantity in offer.items():
-                self.allocatable[self.dimension[name], row] = min(quantity, _UNBOUNDED)
-            if PODS not in offer:
-                self.allocatable[self.dimension[PODS], row] = _UNBOUNDED
+        for name, number in self.dimension.items():
+            missing = _UNBOUNDED if name == PODS else 0
+            column = [min(offer.get(name, missing), _UNBOUNDED) for offer in offers]
+            self.allocatable[number] = column
         self.used: Matrix = np.zeros(shape, np.int64)
         self.idle: Matrix = self.allocatable.copy()
         self.releasing: Matrix = np.zeros(shape, np.int64)
@@ -77,16 +80,14 @@ class NodeLedger:
         self.future: Matrix = self.allocatable.copy()
         self.hashes: Vector = np.array([crc32(name.encode()) for name in self.names], np.int64)
         self.tasks: list[dict[str, Task]] = [{} for _ in ordered]
-        self.changes = 0
+        self.affine: dict[str, Task] = {}
+        """Tasks on nodes that care which others are near."""
+        self.log: list[int] = []
+        """Every row that changed, in order."""
         self._asks: dict[tuple[tuple[str, int], ...], Ask] = {}
 
     def __len__(self) -> int:
         return len(self.names)
-
-    @property
-    def ready(self) -> Mask:
-        """Nodes that count as capacity."""
-        return self.columns.condition == 0
 
     def node(self, name: str) -> Node:
         """A node by name. Raises `KeyError` for an unknown one."""
@@ -132,6 +133,12 @@ class NodeLedger:
         """Nodes that have this much, or will once releasing tasks are gone."""
         return _fits(self.future, self.ask(requests))
 
+    def holds(self, requests: Resources, where: Mask, count: int) -> bool:
+        """Whether so many equal tasks have or will have room on some nodes together."""
+        asked, amounts = self.ask(requests)
+        room = self.future[asked][:, where] // amounts[:, None]
+        return int(np.maximum(room.min(axis=0, initial=count), 0).sum()) >= count
+
     def has_idle(self, row: int, requests: Resources) -> bool:
         """Whether one node has this much now."""
         asked, amounts = self.ask(requests)
@@ -154,17 +161,20 @@ class NodeLedger:
         """Count a task on its node, by its status."""
         self._count(task, 1)
         self.tasks[self.row[task.node]][task.key] = task
+        if task.pod.affinity:
+            self.affine[task.key] = task
 
     def remove(self, task: Task) -> None:
         """Take a task off its node; its status is still the one it was counted with."""
         self._count(task, -1)
         del self.tasks[self.row[task.node]][task.key]
+        self.affine.pop(task.key, None)
 
     def _count(self, task: Task, sign: int) -> None:
         row = self.row[task.node]
         asked, amounts = self.ask(task.requests)
         signed = amounts if sign > 0 else -amounts
-        self.changes += 1
+        self.log.append(row)
         if task.status is TaskStatus.PIPELINED:
             self.pipelined[asked, row] += signed
             self.future[asked, row] -= signed
@@ -177,12 +187,14 @@ class NodeLedger:
             self.future[asked, row] -= signed
 
 
-def _shares_of(node: Node) -> dict[str, int]:
-    """What a node's cards come to in the resources in which parts of them are asked for.
+def _offer(node: Node) -> Resources:
+    """What a node says it has, and what its cards come to where parts of them are asked for.
 
     Sums over the cards, for quotas and a first look; whether one card has room is deviceshare's.
     """
     cards = [device for device in node.devices if device.resource == GPU]
+    if not cards:
+        return node.allocatable
     memory_mib = sum(device.memory_bytes for device in cards) >> 20
     sums = {
         VGPU_NUMBER: len(cards) * PODS_ON_A_CARD_MAX,
@@ -192,7 +204,8 @@ def _shares_of(node: Node) -> dict[str, int]:
         GPU_MEMORY: memory_mib,
         GPU_NUMBER: len(cards),
     }
-    return {name: quantity * 1000 for name, quantity in sums.items() if quantity}
+    shares = {name: quantity * 1000 for name, quantity in sums.items() if quantity}
+    return {**shares, **node.allocatable}
 
 
 def _fits(free: Matrix, ask: Ask) -> Mask:
@@ -200,8 +213,7 @@ def _fits(free: Matrix, ask: Ask) -> Mask:
     return np.all(free[asked] >= amounts[:, None], axis=0)
 
 
-def _record(node: Node, conditions: Mapping[str, NodeCondition]) -> NodeRecord:
+def _record(node: Node) -> NodeRecord:
     record = NodeRecord(node.name)
     record.report(node)
-    record.condition = conditions.get(node.name, NodeCondition.READY)
     return record

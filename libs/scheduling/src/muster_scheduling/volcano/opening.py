@@ -22,7 +22,7 @@ DEFAULT_QUEUE = "default"
 def open_session(snapshot: SessionSnapshot, configuration: SchedulerConfiguration) -> Session:
     """Make the session of a snapshot; no plugin has been asked yet."""
     resources = {name for pod in snapshot.pods for name in (*pod.requests, *pod.init_requests)}
-    ledger = NodeLedger(snapshot.nodes, snapshot.conditions, sorted(resources))
+    ledger = NodeLedger(snapshot.nodes, snapshot.conditions, sorted(resources), snapshot.columns)
     tree = HyperNodeTree(
         snapshot.hyper_nodes, {name: ledger.node(name).labels for name in ledger.names}
     )

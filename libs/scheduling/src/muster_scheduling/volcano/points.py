@@ -99,6 +99,8 @@ Precheck = Callable[[Task], str | None]
 """Why no node will do, or `None`."""
 NodeScore = Callable[[Task, Mask], Vector]
 """A score for every node in parts of `SCALE`; only nodes of the mask are looked at."""
+LocalScore = Callable[[Task, Vector], Vector]
+"""A score for some nodes, by row, from what the task requests and what is on each node alone."""
 HyperNodeScore = Callable[[SubJob, Mapping[str, Sequence[Task]]], Mapping[str, int]]
 """A score in parts of `SCALE` for each HyperNode, by the tasks that found seats there."""
 Gradient = Callable[[Job, SubJob | None, str, bool], list[list[str]]]
@@ -172,6 +174,7 @@ class Points:
     screen: Point[Screen] = field(default_factory=lambda: Point(Switch.PREDICATE))
     second_look: Point[Screen] = field(default_factory=lambda: Point(Switch.PREEMPTABLE))
     node_score: Point[NodeScore] = field(default_factory=lambda: Point(Switch.NODE_ORDER))
+    local_score: Point[LocalScore] = field(default_factory=lambda: Point(Switch.NODE_ORDER))
     hyper_node_score: Point[HyperNodeScore] = field(
         default_factory=lambda: Point(Switch.HYPER_NODE_ORDER)
     )

@@ -11,6 +11,7 @@ from muster_domain.volcano import PodGroupPhase
 from muster_domain.volcano_scheduler import PluginOption, SchedulerConfiguration
 from muster_scheduling.placement.columns import Mask, Vector
 from muster_scheduling.volcano.job import Job, SubJob, Task
+from muster_scheduling.volcano.local_scores import LocalScores
 from muster_scheduling.volcano.nodes import NodeLedger
 from muster_scheduling.volcano.plan import Bind, Eviction, Verdict
 from muster_scheduling.volcano.points import (
@@ -53,6 +54,7 @@ class Session:
         self.tree = tree
         self.total = nodes.total()
         self.points = Points()
+        self._local = LocalScores(nodes, self.points.local_score)
         self.binds: list[Bind] = []
         self.evictions: list[Eviction] = []
         self.warnings: list[str] = []
@@ -228,9 +230,9 @@ class Session:
 
     def node_scores(self, task: Task, among: Mask) -> Vector:
         """The sum of all scores, in parts of `SCALE`."""
-        total: Vector = np.zeros(len(self.nodes), np.int64)
+        total = self._local.scores(task).copy()
         for score in self.points.node_score.all:
-            total = total + score(task, among)
+            total += score(task, among)
         return total
 
     def enqueue(self, job: Job) -> None:

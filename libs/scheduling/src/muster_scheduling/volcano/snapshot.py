@@ -13,6 +13,7 @@ from muster_domain.volcano import (
     Pod,
     PodGroup,
 )
+from muster_scheduling.placement.columns import Columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +30,8 @@ class SessionSnapshot:
 
     Only nodes that are READY count as capacity; a node missing in `conditions` is. Pods whose gang
     is not among `pod_groups` hold their nodes and are left alone, and so are gangs whose queue is
-    unknown. `revoked_at_ms` is when shuffle last evicted.
+    unknown. `revoked_at_ms` is when shuffle last evicted. `columns` are the
+    vectors of exactly these nodes, where somebody keeps them; they only save time.
     """
 
     now_ms: int
@@ -46,3 +48,4 @@ class SessionSnapshot:
     usage: tuple[NodeUsage, ...] = ()
     shard: NodeShard | None = None
     revoked_at_ms: int | None = None
+    columns: Columns | None = field(default=None, compare=False)

@@ -1,6 +1,6 @@
 """Seats for a gang inside HyperNodes: dry runs from the narrowest domains out (A8)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from muster_scheduling.placement.columns import Mask
@@ -84,16 +84,40 @@ def seat_in_tree(
     """
     for group in gradients(session, job, None, ROOT, make_room=False):
         tries: dict[str, _Try] = {}
-        for name in group:
+        for name in _promising_first(session, job, group):
             tried = _try_turns(session, job, worksheet, name, seat) or _try_whole(
                 session, job, worksheet, name, seat
             )
             if tried is not None:
                 tries[name] = tried
+                if not job.has_sub_groups:
+                    return _do_again(session, worksheet, tried)
         if tries:
             chosen = max(sorted(tries), key=lambda name: tries[name].score)
             return _do_again(session, worksheet, tries[chosen])
     return None
+
+
+def _promising_first(session: Session, job: Job, group: list[str]) -> list[str]:
+    """The HyperNodes of a group that could hold the gang at all.
+
+    Without sub-groups what will be seated is known before, and so is its score: the best come
+    first, and the first that holds the gang is the best.
+    """
+    if job.has_sub_groups:
+        return group
+    lacking = max(1, job.min_member - job.ready_count - job.waiting_count)
+    pending = session.in_order(job.pending, session.compare_tasks)
+    tasks = pending[:lacking]
+    able = group
+    if tasks and len({task.shape for task in pending}) == 1:
+        domains, asked = session.tree.domains, tasks[0].init_requests
+        able = [n for n in group if session.nodes.holds(asked, domains[n].nodes, len(tasks))]
+    if len(able) < _SEVERAL:
+        return able
+    (sub_job,) = job.sub_jobs.values()
+    scores = _scores(session, sub_job, dict.fromkeys(able, tasks))
+    return sorted(able, key=lambda name: (-scores[name], name))
 
 
 def seat_inside(
@@ -222,7 +246,8 @@ def _seat_sub_job(
                 tried[name] = (list(statement.operations), tasks)
                 statement.discard()
         if tried:
-            scores = _scores(session, sub_job, {name: tried[name][0] for name in tried})
+            seated = {name: [deed.task for deed in found] for name, (found, _) in tried.items()}
+            scores = _scores(session, sub_job, seated)
             chosen = max(sorted(tried), key=lambda name: scores[name])
             operations, sheet.tasks[sub_job.key] = tried[chosen]
             statement = Statement(session)
@@ -231,12 +256,13 @@ def _seat_sub_job(
     return None
 
 
-def _scores(session: Session, sub_job: SubJob, tried: dict[str, list[Operation]]) -> dict[str, int]:
-    """What the plugins think of each HyperNode, in parts of `SCALE`."""
-    total = dict.fromkeys(tried, 0)
-    tasks = {name: [operation.task for operation in tried[name]] for name in tried}
+def _scores(
+    session: Session, sub_job: SubJob, seated: Mapping[str, Sequence[Task]]
+) -> dict[str, int]:
+    """What the plugins think of each HyperNode with these tasks, in parts of `SCALE`."""
+    total = dict.fromkeys(seated, 0)
     for score in session.points.hyper_node_score.all:
-        for name, points in score(sub_job, tasks).items():
+        for name, points in score(sub_job, seated).items():
             total[name] += points
     return total
 

@@ -53,13 +53,10 @@ class HyperNodeTree:
                 domain.parent = ROOT
                 root.children.append(domain.name)
         self.domains[ROOT] = root
+        self.tiers = sorted({domain.tier for domain in self.domains.values()})
+        """The tiers that exist, lowest first, the virtual root's included."""
         self._names = names
         self._leaves: list[str] | None = None
-
-    @property
-    def tiers(self) -> list[int]:
-        """The tiers that exist, lowest first, the virtual root's included."""
-        return sorted({domain.tier for domain in self.domains.values()})
 
     def tier(self, name: str) -> int:
         """The tier of a HyperNode."""
@@ -176,12 +173,12 @@ def _own_nodes(
 
 
 def _members(found: HyperNode, known: Mapping[str, Domain]) -> list[str]:
+    named = [name for name in dict.fromkeys(found.hyper_node_members) if name in known]
     patterns = [re.compile(pattern) for pattern in found.hyper_node_patterns]
-    return [
-        name
-        for name in known
-        if name != found.name
-        and (
-            name in found.hyper_node_members or any(pattern.fullmatch(name) for pattern in patterns)
-        )
-    ]
+    if patterns:
+        named += [
+            name
+            for name in known
+            if name not in named and any(pattern.fullmatch(name) for pattern in patterns)
+        ]
+    return [name for name in named if name != found.name]

@@ -8,7 +8,7 @@ Score: the mean of what would be used of each resource the task asks for, by wei
 import numpy as np
 
 from muster_domain.volcano_scheduler import PluginOption
-from muster_scheduling.placement.columns import Mask, Vector
+from muster_scheduling.placement.columns import Vector
 from muster_scheduling.volcano.arguments import Arguments
 from muster_scheduling.volcano.job import Task
 from muster_scheduling.volcano.parts import parts_of
@@ -33,18 +33,19 @@ def open_binpack(session: Session, option: PluginOption) -> None:
     weights = binpack_weights(arguments, "binpack")
     nodes = session.nodes
 
-    def score(task: Task, _: Mask) -> Vector:
+    def score(task: Task, rows: Vector) -> Vector:
         asked = {name: weight for name, weight in weights.items() if task.requests.get(name, 0) > 0}
+        total: Vector = np.zeros(len(rows), np.int64)
         if not asked:
-            return np.zeros(len(nodes), np.int64)
-        total = np.zeros(len(nodes), np.int64)
-        fits = np.ones(len(nodes), np.bool_)
+            return total
+        fits = np.ones(len(rows), np.bool_)
         for name, weight in asked.items():
             number = nodes.dimension[name]
-            after = nodes.used[number] + task.requests[name]
-            fits &= after <= nodes.allocatable[number]
-            total += weight * parts_of(after, nodes.allocatable[number])
+            there = nodes.allocatable[number, rows]
+            after = nodes.used[number, rows] + task.requests[name]
+            fits &= after <= there
+            total += weight * parts_of(after, there)
         mean = total // sum(asked.values())
         return np.where(fits, mean * _HUNDRED * weight_milli // 1000, 0)
 
-    session.points.node_score.add(option, score)
+    session.points.local_score.add(option, score)

@@ -52,17 +52,17 @@ def _invalid(job: Job) -> Invalid | None:
 
 def _ready(job: Job) -> bool:
     return (
-        job.role_shortage(_READY) is None
+        job.ready
+        and job.role_shortage(_READY) is None
         and job.sub_group_shortage(lambda sub_job: sub_job.ready) is None
-        and job.ready
     )
 
 
 def _pipelined(job: Job) -> Vote:
     complete = (
-        job.role_shortage(_PIPELINED) is None
+        job.pipelined
+        and job.role_shortage(_PIPELINED) is None
         and job.sub_group_shortage(lambda sub_job: sub_job.pipelined) is None
-        and job.pipelined
     )
     return Vote.PERMIT if complete else Vote.REJECT
 

@@ -29,6 +29,8 @@ def open_network_topology(session: Session, option: PluginOption) -> None:
     session.points.gradient.add(option, plugin.gradient)
     session.points.hyper_node_score.add(option, plugin.hyper_node_scores)
     session.points.node_score.add(option, plugin.node_scores)
+    session.points.allocated.add(option, plugin.gain)
+    session.points.deallocated.add(option, plugin.lose)
 
 
 class _NetworkTopology:
@@ -38,6 +40,14 @@ class _NetworkTopology:
         self._weights = binpack_weights(arguments, "hypernode.binpack")
         self._normal = arguments.flag("hypernode.binpack.normal-pod.enable", default=True)
         self._fading_milli = arguments.milli("hypernode.binpack.normal-pod.fading", 800)
+        names = sorted(set(session.tree.leaves))
+        self._leaf_names: list[str] = names
+        number = {name: place for place, name in enumerate(names)}
+        self._leaf_of: Vector = np.array([number[leaf] for leaf in session.tree.leaves], np.int64)
+        self._placed: dict[str, dict[str, int]] = {}
+        for job in session.jobs.values():
+            for task in job.in_status(*sorted(HELD)):
+                self.gain(task)
 
     def gradient(
         self,
@@ -120,36 +130,58 @@ class _NetworkTopology:
             weights += weight
         return 100 * total // weights if weights else 0
 
+    def gain(self, task: Task) -> None:
+        """Count a task where it sits."""
+        self._count(task, 1)
+
+    def lose(self, task: Task) -> None:
+        """Count a task no more."""
+        self._count(task, -1)
+
+    def _count(self, task: Task, by: int) -> None:
+        row = self._session.nodes.row.get(task.node)
+        if row is None or task.job is None:
+            return
+        leaf = self._session.tree.leaves[row]
+        for key in sorted({task.job.key, task.sub_job.key if task.sub_job else task.job.key}):
+            counts = self._placed.setdefault(key, {})
+            counts[leaf] = counts.get(leaf, 0) + by
+
+    def _used(self, key: str) -> list[str]:
+        """The lowest HyperNodes that a job or sub-job uses."""
+        return sorted(leaf for leaf, count in self._placed.get(key, {}).items() if count > 0)
+
     def _presence(self, job: Job, name: str) -> int:
-        where = self._session.tree.domains[name].nodes
-        there = sum(bool(where[row]) for row in _rows(self._session, job.tasks))
+        """The part of a job that sits in a HyperNode, of 100."""
+        tree = self._session.tree
+        counts = self._placed.get(job.key, {})
+        there = sum(count for leaf, count in counts.items() if tree.inside(leaf, name))
         return _FULL * there // max(1, len(job.tasks))
 
     def _near(self, task: Task, among: Mask) -> Vector:
         """By the closest of the HyperNodes that the gang uses; all alike while it uses none."""
-        session = self._session
-        gang = task.gang.tasks if task.sub_job is None else task.sub_job.tasks
-        used = {session.tree.leaves[row] for row in _rows(session, gang)}
+        used = self._used(task.sub_job.key) if task.sub_job is not None else []
+        used = used or self._used(task.gang.key)
         if not used:
-            used = {session.tree.leaves[row] for row in _rows(session, task.gang.tasks)}
-        scores = np.zeros(len(session.nodes), np.int64)
-        if not used:
-            return scores
-        by_leaf = {leaf: self._closeness(leaf, used) for leaf in sorted(set(session.tree.leaves))}
-        scores = np.array([by_leaf[leaf] for leaf in session.tree.leaves], np.int64)
-        best = among & (scores == scores[among].max(initial=0))
-        if int(best.sum()) > 1:
-            presence = {leaf: self._presence(task.gang, leaf) for leaf in by_leaf}
-            more = np.array([presence[leaf] for leaf in session.tree.leaves], np.int64)
-            scores = np.where(best, scores + more, scores)
-        return scores
+            return np.zeros(len(self._session.nodes), np.int64)
+        points = np.zeros(len(self._leaf_names), np.int64)
+        asked = sorted({int(number) for number in self._leaf_of[among]})
+        points[asked] = [self._closeness(self._leaf_names[number], used) for number in asked]
+        best = [number for number in asked if points[number] == points[asked].max()]
+        if int(np.isin(self._leaf_of[among], best).sum()) > 1:
+            counts = self._placed.get(task.gang.key, {})
+            for number in best:
+                there = counts.get(self._leaf_names[number], 0)
+                points[number] += _FULL * there // max(1, len(task.gang.tasks))
+        return points[self._leaf_of]
 
-    def _closeness(self, leaf: str, used: set[str]) -> int:
+    def _closeness(self, leaf: str, used: Sequence[str]) -> int:
         tree = self._session.tree
         if leaf in used:
             return _FULL
         low, high = tree.tiers[0], tree.tiers[-1]
-        nearest = min(tree.tier(tree.common(leaf, other)) for other in used)
+        above = {name for other in used for name in tree.ancestors(other)}
+        nearest = next(tree.tier(name) for name in tree.ancestors(leaf) if name in above)
         return _FULL * (high - nearest) // (high - low) if high > low else _FULL
 
     def _busy(self, task: Task) -> Vector:
@@ -160,21 +192,13 @@ class _NetworkTopology:
             for name in session.tree.domains
             if name != ROOT
         }
-        by_leaf: dict[str, int] = {}
-        for leaf in sorted(set(session.tree.leaves)):
+        by_leaf: list[int] = []
+        for leaf in self._leaf_names:
             path = [name for name in session.tree.ancestors(leaf) if name != ROOT]
             total, factors = 0, 0
             for steps, name in enumerate(path):
                 factor = SCALE * self._fading_milli**steps // 1000**steps
                 total += around[name] * factor
                 factors += factor
-            by_leaf[leaf] = total // factors if factors else _FULL
-        return np.array([by_leaf[leaf] for leaf in session.tree.leaves], np.int64)
-
-
-def _rows(session: Session, tasks: Mapping[str, Task]) -> list[int]:
-    return [
-        session.nodes.row[task.node]
-        for task in tasks.values()
-        if task.status in HELD and task.node in session.nodes.row
-    ]
+            by_leaf.append(total // factors if factors else _FULL)
+        return np.array(by_leaf, np.int64)[self._leaf_of]

@@ -32,6 +32,7 @@ _COMPUTE = ("cpu", "memory")
 _BALANCED = (*_COMPUTE, "nvidia.com/gpu")
 
 Scorer = Callable[[Session, Task, Mask], Vector]
+LocalScorer = Callable[[Session, Task, Vector], Vector]
 
 
 def open_nodeorder(session: Session, option: PluginOption) -> None:
@@ -42,63 +43,76 @@ def open_nodeorder(session: Session, option: PluginOption) -> None:
         for scorer, key, default in _SCORERS
         if (weight := arguments.integer(f"{key}.weight", default))
     ]
+    local = [
+        (scorer, weight)
+        for scorer, key, default in _LOCAL_SCORERS
+        if (weight := arguments.integer(f"{key}.weight", default))
+    ]
 
     def score(task: Task, among: Mask) -> Vector:
         total: Vector = np.zeros(len(session.nodes), np.int64)
         for scorer, weight in weighed:
-            total = total + weight * scorer(session, task, among)
+            total += weight * scorer(session, task, among)
+        return total
+
+    def local_score(task: Task, rows: Vector) -> Vector:
+        total: Vector = np.zeros(len(rows), np.int64)
+        for scorer, weight in local:
+            total += weight * scorer(session, task, rows)
         return total
 
     session.points.node_score.add(option, score)
+    session.points.local_score.add(option, local_score)
 
 
-def _after(session: Session, task: Task, name: str) -> tuple[Vector, Vector]:
-    """What of a resource would be used on each node, and what there is."""
-    number = session.nodes.dimension[name]
-    return session.nodes.used[number] + task.requests.get(name, 0), session.nodes.allocatable[
-        number
-    ]
+def _after(session: Session, task: Task, name: str, rows: Vector) -> tuple[Vector, Vector]:
+    """What of a resource would be used on some nodes, and what there is."""
+    nodes = session.nodes
+    number = nodes.dimension[name]
+    return nodes.used[number, rows] + task.requests.get(name, 0), nodes.allocatable[number, rows]
 
 
 def _known(session: Session, names: tuple[str, ...]) -> list[str]:
     return [name for name in names if name in session.nodes.dimension]
 
 
-def _most_requested(session: Session, task: Task, _: Mask) -> Vector:
+def _most_requested(session: Session, task: Task, rows: Vector) -> Vector:
     names = _known(session, _COMPUTE)
-    total: Vector = np.zeros(len(session.nodes), np.int64)
+    total: Vector = np.zeros(len(rows), np.int64)
     for name in names:
-        after, there = _after(session, task, name)
-        total = total + np.where(after <= there, 100 * parts_of(after, there), 0)
+        after, there = _after(session, task, name, rows)
+        total += np.where(after <= there, 100 * parts_of(after, there), 0)
     return total // max(1, len(names))
 
 
-def _least_requested(session: Session, task: Task, _: Mask) -> Vector:
+def _least_requested(session: Session, task: Task, rows: Vector) -> Vector:
     names = _known(session, _COMPUTE)
-    total: Vector = np.zeros(len(session.nodes), np.int64)
+    total: Vector = np.zeros(len(rows), np.int64)
     for name in names:
-        after, there = _after(session, task, name)
-        left = np.maximum(there - after, 0)
-        total = total + 100 * parts_of(left, there)
+        after, there = _after(session, task, name, rows)
+        total += 100 * parts_of(np.maximum(there - after, 0), there)
     return total // max(1, len(names))
 
 
-def _balanced(session: Session, task: Task, _: Mask) -> Vector:
-    """100 less the standard deviation of the parts in use of cpu, memory and GPUs."""
-    names = [
-        name for name in _known(session, _BALANCED) if name in _COMPUTE or task.requests.get(name)
-    ]
-    parts = np.array([parts_of(*_after(session, task, name)) for name in names], np.int64)
+def _balanced(session: Session, task: Task, rows: Vector) -> Vector:
+    """100 less the standard deviation of the parts in use of cpu, memory and GPUs.
+
+    The root of a whole number is exact enough in binary and the same everywhere.
+    """
+    known = _known(session, _BALANCED)
+    names = [name for name in known if name in _COMPUTE or task.requests.get(name)]
     if not names:
-        return np.zeros(len(session.nodes), np.int64)
+        return np.zeros(len(rows), np.int64)
+    parts = np.array([parts_of(*_after(session, task, name, rows)) for name in names], np.int64)
     mean = parts.sum(axis=0) // len(names)
     variance = ((parts - mean) ** 2).sum(axis=0) // len(names)
-    deviation = np.sqrt(variance).astype(np.int64)
-    return _FULL - 100 * deviation
+    return _FULL - 100 * np.sqrt(variance).astype(np.int64)
 
 
 def _node_affinity(session: Session, task: Task, among: Mask) -> Vector:
     total: Vector = np.zeros(len(session.nodes), np.int64)
+    if not task.pod.demand.affinity.preferred_terms:
+        return total
     for preferred in task.pod.demand.affinity.preferred_terms:
         total = total + preferred.weight * nodes_matching(session, preferred.term)
     return _of_largest(total, among)
@@ -123,6 +137,8 @@ def _taint_toleration(session: Session, task: Task, among: Mask) -> Vector:
 
 def _pod_affinity(session: Session, task: Task, among: Mask) -> Vector:
     total: Vector = np.zeros(len(session.nodes), np.int64)
+    if not task.pod.affinity and not session.nodes.affine:
+        return total
     for term in task.pod.affinity:
         if term.weight:
             found = count_by_domain(session, term.topology_key, lambda o, t=term: meets(t, task, o))
@@ -165,11 +181,13 @@ def _between(total: Vector, among: Mask) -> Vector:
 
 
 _SCORERS: tuple[tuple[Scorer, str, int], ...] = (
-    (_least_requested, "leastrequested", 1),
-    (_most_requested, "mostrequested", 0),
     (_node_affinity, "nodeaffinity", 2),
     (_pod_affinity, "podaffinity", 2),
-    (_balanced, "balancedresource", 1),
     (_taint_toleration, "tainttoleration", 3),
     (_topology_spread, "podtopologyspread", 2),
+)
+_LOCAL_SCORERS: tuple[tuple[LocalScorer, str, int], ...] = (
+    (_least_requested, "leastrequested", 1),
+    (_most_requested, "mostrequested", 0),
+    (_balanced, "balancedresource", 1),
 )

@@ -58,9 +58,10 @@ def open_predicates(session: Session, option: PluginOption) -> None:
 
 def _screen_node(session: Session, task: Task, screening: Screening, off: set[Predicate]) -> None:
     request = PodSetRequest(name=task.key, count=1, requests={}, demand=task.pod.demand)
+    screening.refuse(~session.nodes.ready, "node(s) take no pods", final=True)
     found = eligibility(session.nodes.columns, request, _NOWHERE)
     for number, (predicate, detail) in enumerate(found.refusals, 1):
-        if predicate not in off:
+        if predicate not in off and predicate is not Predicate.NOT_READY:
             screening.refuse(found.code == number, f"{predicate.value}: {detail}", final=True)
 
 
