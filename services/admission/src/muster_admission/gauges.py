@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from muster_admission.book import Book
-    from muster_admission.machine import AdmissionMachine
     from muster_contracts.stored import Record
     from muster_scheduling.snapshot.catalog import QueueEntry
 
@@ -79,12 +78,11 @@ class AdmissionGauges:
             ("partition",),
         )
 
-    def refresh(self, machines: "Sequence[AdmissionMachine]") -> None:
+    def refresh(self, books: "Sequence[Book]") -> None:
         """Compute everything anew."""
         for gauge in self._all:
             gauge.clear()
-        for machine in machines:
-            book = machine.book
+        for book in books:
             self.discrepancies.labels(book.partition).set(len(discrepancies(book)))
             for entry in book.view.catalog.queues.values():
                 self._queue(book, entry)

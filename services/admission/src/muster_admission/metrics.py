@@ -84,7 +84,7 @@ class AdmissionMetrics:
                 metric.remove_by_labels({_QUEUE: gone})
             self.preempted.remove_by_labels({"preempting_cluster_queue": gone})
         self._queues = queues
-        self.gauges.refresh(machines)
+        self.gauges.refresh([machine.book for machine in machines])
 
     @property
     def _by_queue(self) -> tuple[Counter | Histogram, ...]:
