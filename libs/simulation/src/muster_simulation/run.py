@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from prometheus_client import CollectorRegistry
 
@@ -29,6 +29,7 @@ from muster_simulation.invariants import InvariantBroken
 from muster_simulation.log import VirtualLog
 from muster_simulation.nodes import SimulatedNode, send_event
 from muster_simulation.owners import OwnerProcess
+from muster_simulation.people import People, with_checks
 from muster_simulation.searcher import SearcherProcess
 from muster_simulation.swarm import Job, Scenario, draw
 from muster_simulation.world import NO_FAULTS, World
@@ -54,7 +55,9 @@ class Outcomes:
 
 def simulate(seed: int) -> Outcomes:
     """Run a seed to its end. Raises `InvariantBroken`."""
-    return Run(seed, draw(seed)).run()
+    scenario = draw(seed)
+    configuration = with_checks(scenario.configuration, seed)
+    return Run(seed, replace(scenario, configuration=configuration)).run()
 
 
 class Run:
@@ -89,6 +92,8 @@ class Run:
             for name in partitions
         ]
         self.world.heartbeat_listeners.append(self._on_heartbeat)
+        checks = scenario.configuration.admission_checks or {}
+        self._people = People(self.world, checks, self.say)
 
     def run(self) -> Outcomes:
         """Faults first, then calm until everything has ended. Raises `InvariantBroken`."""
@@ -97,6 +102,7 @@ class Run:
             node.start()
         for job in self.scenario.jobs:
             self.plan(job)
+            self._people.plan(job)
         world.run(world.now_ms + FAULTS_MS)
         world.faults = NO_FAULTS
         if not world.run(world.now_ms + CALM_MS, self._all_done):
