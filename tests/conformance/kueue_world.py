@@ -1,11 +1,12 @@
 """A case's objects as domain values, loaded through the public manifest loader."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from muster_domain.conditions import EvictionReason, PreemptionReason
+from muster_domain.pod_defaults import LimitRange
 from muster_domain.quantity import parse_quantity_milli
 from muster_domain.queues import (
     AdmissionCheck,
@@ -91,16 +92,21 @@ class World:
 def load_world(case: Mapping[str, Any]) -> World:
     """Load a case's objects; kinds that Muster does not read play no part."""
     world = World(policy=policy_of(case))
+    options = replace(OPTIONS, limit_ranges=_limit_ranges(case))
     for manifest in case["objects"]:
-        if manifest["kind"] == "LimitRange":
-            continue
-        content = load_object(manifest, source="case", options=OPTIONS).content
+        content = load_object(manifest, source="case", options=options).content
         if isinstance(content, WorkloadRecord):
             world.records.append(content)
         elif type(content) in PLACE:
             name = content.key if isinstance(content, LocalQueue) else content.name
             getattr(world, PLACE[type(content)])[name] = content
     return world
+
+
+def _limit_ranges(case: Mapping[str, Any]) -> tuple[LimitRange, ...]:
+    written = [manifest for manifest in case["objects"] if manifest["kind"] == "LimitRange"]
+    loaded = [load_object(manifest, source="case", options=OPTIONS) for manifest in written]
+    return tuple(found.content for found in loaded if isinstance(found.content, LimitRange))
 
 
 def load_record(manifest: Mapping[str, Any]) -> WorkloadRecord:
@@ -230,6 +236,7 @@ def pending_of(record: WorkloadRecord, policy: Policy, place: int = 0) -> Pendin
     answers = {check.state for check in status.admission_checks}
     if answers & {CheckState.RETRY, CheckState.REJECTED}:
         workload.inadmissible = "The workload has failed admission checks"
+    workload.inadmissible = workload.inadmissible or record.submission.misconfigured
     return workload
 
 

@@ -408,10 +408,10 @@ def test_what_a_workload_asks_for(load_content: LoadContent) -> None:
 
 
 def test_slices_alone_leave_the_place_open(load_content: LoadContent) -> None:
-    request = "topologyRequest: {podSetSliceRequiredTopology: rack}"
+    request = "topologyRequest: {podSetSliceRequiredTopology: rack, podSetSliceSize: 2}"
     submission = load_content(HEAD.replace("count: 4", f"count: 4\n    {request}")).submission
     assert submission.pod_sets[0].topology == TopologyRequest(
-        mode=TopologyMode.UNCONSTRAINED, slices=(SliceConstraint(node_label="rack", size=1),)
+        mode=TopologyMode.UNCONSTRAINED, slices=(SliceConstraint(node_label="rack", size=2),)
     )
 
 

@@ -9,7 +9,7 @@ from muster_gateway.configuration_file import read_configuration_file
 from muster_manifests import ManifestError
 from muster_testing.servers import KillableServer
 
-from .house import open_house, until
+from .house import job_manifest, open_house, until
 
 CONFIGURATION = """apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
@@ -63,3 +63,18 @@ def test_a_bad_file_keeps_the_gateway_from_starting(tmp_path: Path) -> None:
         read_configuration_file(str(path))
     with pytest.raises(InvalidValue, match="not readable"):
         read_configuration_file(str(tmp_path / "nothing"))
+
+
+async def test_a_limit_range_bounds_the_jobs_of_its_namespace(nats: KillableServer) -> None:
+    bounds = """apiVersion: v1
+kind: LimitRange
+metadata: {name: bounds, namespace: team-a}
+spec: {limits: [{type: Container, max: {cpu: 500m}}]}
+"""
+    async with open_house(nats.url) as house:
+        await house.apply()
+        await house.apply(bounds)
+        async with house.client() as client:
+            refused = await client.post("/v1/jobs", json=job_manifest())
+    assert refused.status_code == 422
+    assert "more than the 500m of LimitRange bounds" in refused.text

@@ -9,6 +9,7 @@ from typing import TypeVar, cast, get_args
 
 from muster_domain.budgets import Budget
 from muster_domain.job_flow import JobFlow, JobTemplate
+from muster_domain.pod_defaults import LimitRange, RuntimeClass
 from muster_domain.queue_tree import VOLCANO_PREFIX, tree_root
 from muster_domain.queues import (
     AdmissionCheck,
@@ -136,6 +137,16 @@ class ObjectCatalogue:
         """Kueue's Configuration; the first by name should there be several."""
         found = self._view(KueueConfiguration)
         return found[min(found)] if found else None
+
+    @property
+    def limit_ranges(self) -> Mapping[str, LimitRange]:
+        """LimitRanges by `namespace/name`."""
+        return self._view(LimitRange)
+
+    @property
+    def runtime_classes(self) -> Mapping[str, RuntimeClass]:
+        """RuntimeClasses by name."""
+        return self._view(RuntimeClass)
 
     @property
     def namespaces(self) -> Mapping[str, Namespace]:
@@ -312,7 +323,9 @@ def declared(document: Document) -> DeclaredObject:
 
 
 def _view_key(content: DeclaredObject) -> str:
-    if isinstance(content, JobFlow | JobTemplate | LocalQueue | PodGroup | VolcanoScheduler):
+    if isinstance(
+        content, LimitRange | JobFlow | JobTemplate | LocalQueue | PodGroup | VolcanoScheduler
+    ):
         return content.key
     if isinstance(content, NodeObject):
         return content.node.name

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from muster_domain.budgets import Budget
 from muster_domain.job_flow import JobFlow, JobTemplate
+from muster_domain.pod_defaults import LimitRange, RuntimeClass
 from muster_domain.queues import (
     AdmissionCheck,
     ClusterQueue,
@@ -37,6 +38,7 @@ DeclaredObject: TypeAlias = (
     | JobFlow
     | JobTemplate
     | KueueConfiguration
+    | LimitRange
     | LocalQueue
     | Namespace
     | NodeObject
@@ -44,6 +46,7 @@ DeclaredObject: TypeAlias = (
     | PriceList
     | PriorityClass
     | ResourceFlavor
+    | RuntimeClass
     | Topology
     | VolcanoQueue
     | VolcanoScheduler

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from muster_domain.nodes import Node, NodeCondition
+from muster_domain.pod_defaults import LimitRange, RuntimeClass
 from muster_domain.queues import Namespace, PriorityClass
 from muster_domain.selectors import Taint, TaintEffect
 from muster_manifests.manifest import Manifest
@@ -42,6 +43,35 @@ def read_priority_class(manifest: Manifest) -> PriorityClass:
         is_default=body.flag("globalDefault"),
         description=body.text("description"),
     )
+
+
+def read_limit_range(manifest: Manifest) -> LimitRange:
+    """Read a LimitRange: what it says of containers."""
+    merged: dict[str, dict[str, int]] = {"min": {}, "max": {}, "default": {}, "defaultRequest": {}}
+    for item in manifest.body.object("spec").objects("limits"):
+        item.not_acted_on("maxLimitRequestRatio")
+        kind = item.text("type")
+        for key in merged:
+            found = item.quantities(key)
+            if kind == "Container":
+                merged[key] |= found
+        if kind != "Container":
+            item.warn("type", f"{kind or 'nothing'} is not acted upon", "write type: Container")
+    return LimitRange(
+        namespace=manifest.metadata.namespace,
+        name=manifest.metadata.name,
+        least=merged["min"],
+        most=merged["max"],
+        limits=merged["default"],
+        requests=merged["defaultRequest"],
+    )
+
+
+def read_runtime_class(manifest: Manifest) -> RuntimeClass:
+    """Read a RuntimeClass: its overhead for each pod."""
+    manifest.body.accept("handler", "scheduling")
+    overhead = manifest.body.object("overhead").quantities("podFixed")
+    return RuntimeClass(name=manifest.metadata.name, overhead=overhead)
 
 
 def read_node(manifest: Manifest) -> NodeObject:

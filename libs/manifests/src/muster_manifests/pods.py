@@ -1,5 +1,6 @@
 """Pod templates: what one pod asks for and what it runs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from muster_domain.selectors import Labels, NodeDemand
@@ -11,13 +12,13 @@ from muster_domain.workload import (
     TopologyRequest,
 )
 from muster_manifests.reader import ObjectReader
-from muster_manifests.resources import PodRequests, read_requests
+from muster_manifests.resources import PodRequests, read_container_requests, read_requests
 from muster_manifests.terms import read_node_demand
 from muster_manifests.topology_requests import read_topology_annotations
 
 _POD_FIELDS_NOT_ACTED_ON = (
     "volumes", "topologySpreadConstraints", "hostNetwork", "hostPID", "hostIPC", "nodeName",
-    "runtimeClassName", "resourceClaims", "schedulingGates", "activeDeadlineSeconds",
+    "resourceClaims", "schedulingGates", "activeDeadlineSeconds",
     "hostAliases", "shareProcessNamespace", "ephemeralContainers",
 )  # fmt: skip
 _POD_FIELDS_ACCEPTED = (
@@ -93,7 +94,7 @@ def read_pod_template(
     requests = PodRequests()
     init_containers = _read_init_containers(spec, requests)
     containers = _read_containers(spec, requests)
-    total = requests.total(pod_level=read_requests(spec), overhead=spec.quantities("overhead"))
+    total = requests.total(pod_level=read_requests(spec), overhead=_overhead(spec))
     if not any(total.values()):
         spec.warn("containers", "no resources asked for: charged zero", "write resources.requests")
     return PodTemplate(
@@ -109,13 +110,25 @@ def read_pod_template(
     )
 
 
+def _overhead(spec: ObjectReader) -> Mapping[str, int]:
+    """Read what the pod takes besides its containers; else its RuntimeClass says it."""
+    name = spec.text("runtimeClassName")
+    written = spec.quantities("overhead")
+    known = spec.options.runtime_classes.get(name)
+    if known is None:
+        if name:
+            spec.warn("runtimeClassName", f"no RuntimeClass {name!r} is declared: no overhead")
+        return written
+    return written or known.overhead
+
+
 def _read_containers(spec: ObjectReader, requests: PodRequests) -> tuple[Container, ...]:
     readers = spec.objects("containers")
     if not readers:
         spec.rule("containers", "a pod needs a container", "write containers: [{name: main}]")
     containers: list[Container] = []
     for reader in readers:
-        requests.add_container(read_requests(reader))
+        requests.add_container(read_container_requests(reader))
         containers.append(_read_named_container(reader, containers))
     return tuple(containers)
 
@@ -126,9 +139,9 @@ def _read_init_containers(spec: ObjectReader, requests: PodRequests) -> tuple[Co
         container = _read_named_container(reader, containers)
         if reader.text("restartPolicy") == "Always":
             reader.warn("restartPolicy", "a sidecar is charged but not started")
-            requests.add_sidecar(read_requests(reader))
+            requests.add_sidecar(read_container_requests(reader))
         else:
-            requests.add_init_container(read_requests(reader))
+            requests.add_init_container(read_container_requests(reader))
             containers.append(container)
     return tuple(containers)
 

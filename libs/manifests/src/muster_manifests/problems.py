@@ -74,6 +74,7 @@ class Report:
         self._marks = marks
         self._problems: dict[Problem, None] = {}
         self._warnings: dict[Problem, None] = {}
+        self._misfits: dict[Problem, None] = {}
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -85,6 +86,11 @@ class Report:
         """Everything else the author should know, in the order found."""
         return tuple(self._warnings)
 
+    @property
+    def misfits(self) -> tuple[Problem, ...]:
+        """Why no pod could be made of the document, where an API server's rules are off."""
+        return tuple(self._misfits)
+
     def problem(self, path: Path, problem: str, fix: str = "") -> None:
         """Something that keeps the document from being taken."""
         self._problems[self._finding(path, problem, fix)] = None
@@ -93,6 +99,13 @@ class Report:
         """What an API server's admission refuses; in silence when its rules are off."""
         if self._admission_rules:
             self.problem(path, problem, fix)
+
+    def misfit(self, path: Path, problem: str, fix: str = "") -> None:
+        """What keeps a pod from being made: a problem, or with the rules off a misfit."""
+        if self._admission_rules:
+            self.problem(path, problem, fix)
+        else:
+            self._misfits[self._finding(path, problem, fix)] = None
 
     def warn(self, path: Path, problem: str, fix: str = "") -> None:
         """Something the author should know; the document is taken."""

@@ -75,12 +75,28 @@ def _read_object(reader: ObjectReader) -> tuple[Manifest, Content] | None:
         _decline(reader, group, kind, entry)
         return None
     metadata = read_metadata(reader, namespaced=entry.namespaced, default_name=entry.default_name)
+    ranges = reader.options.limit_ranges
+    if ranges:
+        mine = tuple(found for found in ranges if found.namespace == metadata.namespace)
+        reader.options = replace(reader.options, limit_ranges=mine)
     manifest = Manifest(api_version=api_version, kind=kind, metadata=metadata, body=reader)
     content = entry.parser(manifest)
     if not isinstance(content, WorkloadRecord):
         reader.accept("status")
     reader.report_unknown()
-    return manifest, content
+    misfits = reader.report.misfits
+    return manifest, _set_aside(content, str(misfits[0])) if misfits else content
+
+
+def _set_aside(content: Content, why: str) -> Content:
+    """The job with the reason why none of its pods could be made."""
+    match content:
+        case JobSubmission():
+            return replace(content, misconfigured=why)
+        case WorkloadRecord(submission=submission):
+            return replace(content, submission=replace(submission, misconfigured=why))
+        case _:
+            return content
 
 
 def _read_component(reader: ObjectReader, namespace: str) -> JobSubmission | None:

@@ -9,12 +9,13 @@ import difflib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TypeVar
 
 from muster_domain.errors import InvalidValue
+from muster_domain.pod_defaults import LimitRange, RuntimeClass, RuntimeClasses
 from muster_domain.quantity import parse_quantity_milli
 from muster_manifests.plain import Plain
 from muster_manifests.problems import Path, Report
@@ -34,12 +35,15 @@ class LoadOptions:
 
     `default_namespace` is given to namespaced objects that name none. `admission_rules` off takes
     objects that an API server's admission would refuse, as Kueue's own unit tests use them.
-    `name_seed` tells two submissions of one manifest with `generateName` apart.
+    `name_seed` tells two submissions of one manifest with `generateName` apart. `limit_ranges` and
+    `runtime_classes` complete pods and bound them.
     """
 
     default_namespace: str = "default"
     admission_rules: bool = True
     name_seed: str = ""
+    limit_ranges: tuple[LimitRange, ...] = ()
+    runtime_classes: RuntimeClasses = field(default_factory=dict[str, RuntimeClass])
 
 
 class ObjectReader:
@@ -81,6 +85,10 @@ class ObjectReader:
     def rule(self, key: str, problem: str, fix: str = "") -> None:
         """Report what an API server's admission refuses, unless its rules are off."""
         self.report.rule((*self.path, key) if key else self.path, problem, fix)
+
+    def misfit(self, key: str, problem: str, fix: str = "") -> None:
+        """Report requests that no pod may have; with the rules off they set the job aside."""
+        self.report.misfit((*self.path, key) if key else self.path, problem, fix)
 
     def warn(self, key: str, problem: str, fix: str = "") -> None:
         """Report a doubt about one field; an empty key means the mapping itself."""

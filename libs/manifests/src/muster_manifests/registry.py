@@ -15,7 +15,13 @@ from muster_manifests.jobs.kubeflow import (
 from muster_manifests.jobs.model_serving import read_model_serving
 from muster_manifests.jobs.ray import read_ray_cluster, read_ray_job, read_ray_service
 from muster_manifests.jobs.spark import read_spark_application
-from muster_manifests.kubernetes import read_namespace, read_node, read_priority_class
+from muster_manifests.kubernetes import (
+    read_limit_range,
+    read_namespace,
+    read_node,
+    read_priority_class,
+    read_runtime_class,
+)
 from muster_manifests.kueue.configuration import read_configuration
 from muster_manifests.kueue.flavors import (
     read_admission_check,
@@ -95,6 +101,8 @@ KINDS: dict[tuple[str, str], KindEntry] = {
         versions=("v1",), parser=read_scheduler_map, concerns=holds_scheduler
     ),
     ("", "Namespace"): _cluster_wide(read_namespace, "v1"),
+    ("", "LimitRange"): _namespaced(read_limit_range, "v1"),
+    ("node.k8s.io", "RuntimeClass"): _cluster_wide(read_runtime_class, "v1"),
     ("", "Node"): _cluster_wide(read_node, "v1"),
     ("", "Pod"): _namespaced(read_pod, "v1"),
     ("scheduling.k8s.io", "PriorityClass"): _cluster_wide(read_priority_class, "v1"),
@@ -123,10 +131,10 @@ KINDS: dict[tuple[str, str], KindEntry] = {
 LEFT_ALONE = frozenset({
     "ClusterRole", "ClusterRoleBinding", "ClusterTrainingRuntime", "ConfigMap",
     "CustomResourceDefinition", "DaemonSet", "DeviceClass", "Endpoints", "HorizontalPodAutoscaler",
-    "Ingress", "LimitRange", "MultiKueueCluster", "MultiKueueConfig",
+    "Ingress", "MultiKueueCluster", "MultiKueueConfig",
     "NetworkPolicy", "Numatopology", "PersistentVolume", "PersistentVolumeClaim",
     "PodDisruptionBudget", "ProvisioningRequestConfig", "ResourceClaim", "ResourceClaimTemplate",
-    "ResourceQuota", "Role", "RoleBinding", "RuntimeClass", "Secret", "Service", "ServiceAccount",
+    "ResourceQuota", "Role", "RoleBinding", "Secret", "Service", "ServiceAccount",
     "ServiceMonitor", "StorageClass", "Template", "TrainingRuntime", "VirtualMachine",
     "VirtualMachineInstance",
 })  # fmt: skip

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from muster_domain.pod_defaults import LimitRange
 from muster_domain.quantity import Resources, add
 from muster_manifests.reader import ObjectReader
 
@@ -41,17 +42,29 @@ class PodRequests:
         return add({**total, **pod_level}, overhead)
 
 
-def read_requests(owner: ObjectReader, key: str = "resources") -> dict[str, int]:
+def read_container_requests(container: ObjectReader) -> dict[str, int]:
+    """Read a container's `resources`, completed and bounded by the LimitRanges (R-11)."""
+    return read_requests(container, ranges=container.options.limit_ranges)
+
+
+def read_requests(
+    owner: ObjectReader, key: str = "resources", *, ranges: tuple[LimitRange, ...] = ()
+) -> dict[str, int]:
     """Read `resources` of a container or pod; a missing request is its limit (R-11)."""
     resources = owner.object(key)
     resources.not_acted_on("claims")
     limits = resources.quantities("limits")
     requests = resources.quantities("requests")
+    for limit_range in ranges:
+        requests, limits = limit_range.completed(requests, limits)
     for name, value in requests.items():
         if name in limits and value > limits[name]:
-            resources.object("requests").rule(
+            resources.object("requests").misfit(
                 name, "more than the limit", "raise the limit or lower the request"
             )
+    for limit_range in ranges:
+        for name, breach in limit_range.breaches(requests, limits):
+            resources.object("requests").misfit(name, breach, "keep within the LimitRange")
     if _PODS in limits or _PODS in requests:
         resources.rule("", f"{_PODS} is counted, not asked for", f"remove {_PODS}")
     return {**limits, **requests}

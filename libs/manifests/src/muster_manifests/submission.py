@@ -28,7 +28,8 @@ class JobSubmission:
     `queue` is a LocalQueue of the job's namespace, `volcano_queue` a Volcano Queue; both may be
     empty. `workload_priority_class` is Kueue's (the label), `priority_class` that of the pods;
     `priority` is set only where the manifest gives the number itself. `pod_group` names the Volcano
-    PodGroup the job belongs to.
+    PodGroup the job belongs to. `misconfigured` says why no pod of it could be made, where that was
+    not refused when it was read.
     """
 
     owner: Owner
@@ -45,6 +46,7 @@ class JobSubmission:
     network_topology: NetworkTopology | None = None
     pod_group: str = ""
     job_policies: JobPolicies | None = None
+    misconfigured: str = ""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
 

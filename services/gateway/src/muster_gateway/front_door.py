@@ -84,6 +84,7 @@ class FrontDoor:
             body = read_body(letter.received.body, letter.received.headers)
             loaded = await load_body(
                 body,
+                self._feed.catalogue,
                 namespace=letter.address.namespace,
                 seed=body.key or letter.key,
                 source=f"message {letter.received.sequence}",

@@ -35,13 +35,20 @@ class Job:
     warnings: tuple[str, ...] = ()
 
 
-async def load_body(body: Body, *, namespace: str, seed: str, source: str) -> LoadResult:
+async def load_body(
+    body: Body, catalogue: ObjectCatalogue, *, namespace: str, seed: str, source: str
+) -> LoadResult:
     """Load what was sent; reading YAML does not hold up anybody else.
 
-    `namespace` is given to what names none; `seed` makes generated names repeatable. Raises
-    `ManifestError`.
+    `namespace` is given to what names none; `seed` makes generated names repeatable. Pods are
+    completed and bounded by what is declared. Raises `ManifestError`.
     """
-    options = LoadOptions(default_namespace=namespace, name_seed=seed)
+    options = LoadOptions(
+        default_namespace=namespace,
+        name_seed=seed,
+        limit_ranges=tuple(catalogue.limit_ranges.values()),
+        runtime_classes=dict(catalogue.runtime_classes),
+    )
     if body.manifest is not None:
         return load_objects((body.manifest,), source=source, options=options)
     return await asyncio.to_thread(load, body.text, source=source, options=options)

@@ -104,7 +104,11 @@ class Submitting:
         await self._feed.abreast(CATALOGUE_WAIT_S)
         body = request.body
         loaded = await load_body(
-            body, namespace=request.namespace, seed=_key(request), source=request.source
+            body,
+            self._feed.catalogue,
+            namespace=request.namespace,
+            seed=_key(request),
+            source=request.source,
         )
         if not loaded.documents:
             raise InvalidValue("the body holds no object", fix="send a manifest")
