@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from muster_contracts.pod_environment import (
@@ -155,3 +157,23 @@ def test_a_label_gives_the_address_of_a_node() -> None:
     assert node_address(Node(name="n1", allocatable={})) == "n1"
     labelled = Node(name="n1", allocatable={}, labels={ADDRESS_LABEL: "10.1.1.1"})
     assert node_address(labelled) == "10.1.1.1"
+
+
+def test_a_pod_that_wants_to_be_near_knows_its_zones() -> None:
+    seat = replace(seats("n1").pods[0], zones=(1,))
+    found = pod_environment(workload(), Placement(pods=(seat,)), seat, 1)
+    assert found["MUSTER_NUMA_NODES"] == "1"
+
+
+def test_a_pod_that_shares_cards_knows_its_share() -> None:
+    asked = {
+        "volcano.sh/vgpu-number": 2000,
+        "volcano.sh/vgpu-cores": 30_000,
+        "volcano.sh/vgpu-memory": 4_096_000,
+    }
+    pods = replace(workload(), pod_sets=(PodSet(name="master", count=1, requests=asked),))
+    placement = seats("n1")
+    found = pod_environment(pods, placement, placement.pods[0], 1)
+    assert found["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == "30"
+    assert found["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == "0=4096M,1=4096M"
+    assert found["NVIDIA_VISIBLE_DEVICES"] == "0,1"

@@ -7,7 +7,8 @@ import psutil
 import pytest
 
 from muster_agent.inventory import ProcessOwner
-from muster_agent.machine_reading import owners_of, read_machine
+from muster_agent.machine_reading import owners_of, read_machine, read_zones
+from muster_domain.nodes import NumaZone
 
 CPU_MILLI = len(os.sched_getaffinity(0)) * 1000
 MEMORY = psutil.virtual_memory().total
@@ -35,6 +36,27 @@ def test_limits_of_the_control_group_count(
         (tmp_path / name).write_text(content)
     found = read_machine(tmp_path, cgroup=tmp_path)
     assert (found.cpu_milli, found.memory_bytes) == (cpu_milli, memory_bytes)
+
+
+def zone_folder(numa: Path, number: int, cpus: str, memory: str = "") -> None:
+    folder = numa / f"node{number}"
+    folder.mkdir()
+    (folder / "cpulist").write_text(f"{cpus}\n")
+    if memory:
+        total = f"Node {number} MemTotal:  {memory} kB"
+        (folder / "meminfo").write_text(f"{total}\nNode {number} MemFree: 1 kB\n")
+
+
+def test_zones_have_the_processors_that_may_be_used(tmp_path: Path) -> None:
+    zone_folder(tmp_path, 10, "8-11")
+    zone_folder(tmp_path, 1, "2-3,6", "64")
+    zone_folder(tmp_path, 2, "")
+    (tmp_path / "possible").write_text("0-10\n")
+    assert read_zones(tmp_path, {0, 3, 6, 8, 9}) == (
+        NumaZone(number=1, cpus=(3, 6), memory_bytes=65_536),
+        NumaZone(number=10, cpus=(8, 9)),
+    )
+    assert read_zones(tmp_path / "none", {0}) == ()
 
 
 @pytest.fixture

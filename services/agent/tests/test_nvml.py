@@ -23,6 +23,7 @@ class RecordedGpu:
     processes: tuple[int, ...] = ()
     instances: dict[int, "RecordedGpu"] = field(default_factory=dict[int, "RecordedGpu"])
     mig: bool | None = None
+    linked: tuple[str, ...] = ()
 
 
 @dataclass
@@ -56,6 +57,12 @@ class RecordedLibrary:
 
     def nvmlDeviceGetPciInfo(self, handle: RecordedGpu) -> SimpleNamespace:
         return SimpleNamespace(busId=handle.bus_id.encode())
+
+    def nvmlDeviceGetP2PStatus(self, one: RecordedGpu, other: RecordedGpu, index: int) -> int:
+        if one.lost or other.lost:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
+        assert index == pynvml.NVML_P2P_CAPS_INDEX_NVLINK
+        return 0 if other.uuid in one.linked else pynvml.NVML_P2P_STATUS_NOT_SUPPORTED
 
     def nvmlDeviceGetRemappedRows(self, handle: RecordedGpu) -> list[int]:
         if "H100" not in handle.name:
@@ -97,8 +104,18 @@ def test_a_gpu_is_read_whole(pci: Path) -> None:
             memory_bytes=80 * GIB,
             numa_node=1,
             processes=(5, 7),
+            pci_bus="00000000:18:00.0",
         ),
     )
+
+
+def test_gpus_know_whom_nvlink_connects_them_to(pci: Path) -> None:
+    pair = [RecordedGpu("a", linked=("b",)), RecordedGpu("b", linked=("a",)), RecordedGpu("c")]
+    library = RecordedLibrary(pair)
+    gpus = Gpus(library, pci_devices=pci)
+    assert [gpu.links for gpu in gpus.read()] == [(1,), (0,), ()]
+    library.gpus[1].lost = True
+    assert gpus.read()[0].links == ()
 
 
 def test_numa_is_0_where_nothing_is_known(pci: Path) -> None:

@@ -12,6 +12,9 @@ command line (`command_line`).
 | `MUSTER_POD_SET`, `MUSTER_POD_INDEX` | the role, and the number in it from 0 |
 | `MUSTER_NODE` | the node that the seat is on |
 | `MUSTER_POD_UID` | set by the agent |
+| `MUSTER_NUMA_NODES` | for pods that want to be near: the NUMA zones of the seat |
+| `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE` | for pods that share cards: their `volcano.sh/vgpu-cores` |
+| `CUDA_MPS_PINNED_DEVICE_MEM_LIMIT` | for them: their `volcano.sh/vgpu-memory` on each card |
 | `RANK`, `WORLD_SIZE` | number among all pods of the gang from 0, and their count |
 | `LOCAL_RANK` | 0: a pod sees only devices of its own, so its first device is number 0 |
 | `MASTER_ADDR` | address of the node of rank 0; loopback where all seats are on one node |
@@ -77,8 +80,33 @@ def pod_environment(
         "MASTER_ADDR": _master_address(placement, addresses),
         "MASTER_PORT": str(_master_port(workload.id, attempt)),
         **device_variables(tuple(str(index) for index in seat.devices.get(GPU_RESOURCE, ()))),
+        **_of_zones(seat),
+        **_of_share(workload, seat),
         **_of_owner(workload, placement, seat, addresses),
     }
+
+
+def _of_zones(seat: PodAssignment) -> dict[str, str]:
+    zones = ",".join(str(zone) for zone in seat.zones)
+    return {"MUSTER_NUMA_NODES": zones} if zones else {}
+
+
+def _of_share(workload: Workload, seat: PodAssignment) -> dict[str, str]:
+    """What keeps a pod within its share of cards, where NVIDIA's MPS serves them."""
+    asked: dict[str, int] = {}
+    for pod_set in workload.pod_sets:
+        if pod_set.name == seat.pod_set:
+            asked.update(pod_set.requests)
+    cores = asked.get("volcano.sh/vgpu-cores", 0) // 1000
+    mebibytes = asked.get("volcano.sh/vgpu-memory", 0) // 1000
+    variables: dict[str, str] = {}
+    if cores:
+        variables["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(cores)
+    if mebibytes:
+        cards = range(len(seat.devices.get(GPU_RESOURCE, ())))
+        limits = ",".join(f"{card}={mebibytes}M" for card in cards)
+        variables["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = limits
+    return variables
 
 
 def device_variables(identifiers: tuple[str, ...]) -> dict[str, str]:

@@ -18,7 +18,11 @@ class DeviceHealth(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """One accelerator. `index` is what a runtime makes visible, `resource` what it counts as."""
+    """One accelerator. `index` is what a runtime makes visible, `resource` what it counts as.
+
+    `pci_bus` is its address on the bus, `links` the indices of devices of the same resource that
+    it reaches without the bus (NVLink).
+    """
 
     index: int
     resource: str
@@ -26,6 +30,30 @@ class Device:
     memory_bytes: int = 0
     numa_node: int = 0
     health: DeviceHealth = DeviceHealth.HEALTHY
+    pci_bus: str = ""
+    links: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumaZone:
+    """Processors and memory of a node that are near each other. `number` as devices name it."""
+
+    number: int
+    cpus: tuple[int, ...]
+    memory_bytes: int = 0
+
+
+class NumaPolicy(StrEnum):
+    """How near a pod's processors and devices must be, in Kubernetes' words.
+
+    SINGLE_NUMA_NODE: in one zone, or not on this node. RESTRICTED: in one zone wherever one zone of
+    the node could serve the pod when empty. BEST_EFFORT: in one zone if there is room in one.
+    """
+
+    NONE = "none"
+    BEST_EFFORT = "best-effort"
+    RESTRICTED = "restricted"
+    SINGLE_NUMA_NODE = "single-numa-node"
 
 
 class NodeCondition(StrEnum):
@@ -51,6 +79,7 @@ class Node:
     taints: tuple[Taint, ...] = ()
     devices: tuple[Device, ...] = ()
     simulated: bool = False
+    zones: tuple[NumaZone, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +88,7 @@ class PodAssignment:
 
     `devices` gives the indices by resource name for resources that have devices. `replacement` is 0
     for a first seat, else the number of the lost node, from 1, whose seats this one replaced.
+    `zones` are the NUMA zones that its processors and devices are in, where it wants them near.
     """
 
     pod_set: str
@@ -67,6 +97,7 @@ class PodAssignment:
     node: str
     devices: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     replacement: int = 0
+    zones: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
-"""Bounds far above what was measured, so that only a change of order of growth fails them."""
+"""Bounds of processor time far above what was measured: only a change of order of growth fails."""
 
-from time import perf_counter
+from time import process_time
 
 from muster_domain.workload import TopologyMode, TopologyRequest
 from muster_scheduling.placement.gang import place
@@ -23,17 +23,17 @@ def test_a_gang_of_1000_pods_finds_seats_on_10000_nodes_within_a_second() -> Non
     topology = TopologyRequest(mode=TopologyMode.REQUIRED, node_label="block")
     pods = pod_set(1000, cpu=8, gib=64, gpus=1, topology=topology, levels=("block", "rack"))
     _ = table.columns
-    start = perf_counter()
+    start = process_time()
     placed = seat(table, gang(pods))
-    assert perf_counter() - start < 1
+    assert process_time() - start < 1
     assert len(nodes_of(placed)) == 125
 
 
 def test_small_jobs_are_placed_by_the_thousand_per_second_on_1000_nodes() -> None:
     table = cluster(1000)
     _ = table.columns
-    start = perf_counter()
+    start = process_time()
     for number in range(1000):
         seat(table, gang(pod_set(cpu=8, gpus=1), workload=f"w{number}"))
-    assert perf_counter() - start < 1
+    assert process_time() - start < 1
     assert isinstance(place(table, gang(pod_set(875, gpus=8))), Placed)

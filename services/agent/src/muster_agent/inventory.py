@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 from muster_agent.nvml import GpuReading
 from muster_contracts.pod_environment import ADDRESS_LABEL, GPU_RESOURCE, MIG_PREFIX
-from muster_domain.nodes import Device, DeviceHealth, Node
+from muster_domain.nodes import Device, DeviceHealth, Node, NumaZone
 from muster_domain.selectors import Labels, Taint
 
 _MIB = 1024 * 1024
@@ -30,6 +30,7 @@ class MachineReading:
     disk_bytes: int
     architecture: str
     system: str
+    zones: tuple[NumaZone, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,7 @@ def node_of(
         labels=_labels(identity, machine, gpus),
         taints=identity.taints,
         devices=devices,
+        zones=machine.zones,
     )
 
 
@@ -87,6 +89,8 @@ def _devices(gpus: tuple[GpuReading, ...], use: DeviceUse) -> tuple[Device, ...]
             memory_bytes=memory_bytes,
             numa_node=gpu.numa_node,
             health=_health(gpu.fault, processes, use, (resource, index)),
+            pci_bus=gpu.pci_bus,
+            links=gpu.links if resource == GPU_RESOURCE else (),
         )
         for resource, index, _, gpu, memory_bytes, processes in _numbered(gpus)
     )

@@ -30,7 +30,8 @@ class InstanceReading:
 class GpuReading:
     """One GPU. `fault` says why it is unusable; `processes` compute on it, by id.
 
-    With `partitioned` it is used through its MIG instances only.
+    With `partitioned` it is used through its MIG instances only. `pci_bus` is its bus address,
+    `links` are the indices of the GPUs that NVLink connects it to, also through switches.
     """
 
     index: int
@@ -42,6 +43,8 @@ class GpuReading:
     processes: tuple[int, ...] = ()
     partitioned: bool = False
     instances: tuple[InstanceReading, ...] = ()
+    pci_bus: str = ""
+    links: tuple[int, ...] = ()
 
 
 class _Memory(Protocol):
@@ -66,6 +69,9 @@ class NvmlLibrary(Protocol):
     def nvmlDeviceGetName(self, handle: object) -> str: ...  # noqa: N802, D102
     def nvmlDeviceGetMemoryInfo(self, handle: object) -> _Memory: ...  # noqa: N802, D102
     def nvmlDeviceGetPciInfo(self, handle: object) -> _Pci: ...  # noqa: N802, D102
+    def nvmlDeviceGetP2PStatus(  # noqa: N802, D102
+        self, one: object, other: object, index: int
+    ) -> int: ...
     def nvmlDeviceGetRemappedRows(self, handle: object) -> Sequence[int]: ...  # noqa: N802, D102
     def nvmlDeviceGetComputeRunningProcesses(  # noqa: N802, D102
         self, handle: object
@@ -99,7 +105,7 @@ class Gpus:
                 replace(known, fault=f"the driver does not answer: {error}", processes=())
                 for _, known in sorted(self._known.items())
             )
-        readings = [self._read_one(index) for index in range(count)]
+        readings = [self._read_one(index, count) for index in range(count)]
         readings += [
             replace(known, fault="it is gone from the bus", processes=())
             for index, known in sorted(self._known.items())
@@ -107,25 +113,30 @@ class Gpus:
         ]
         return tuple(readings)
 
-    def _read_one(self, index: int) -> GpuReading:
+    def _read_one(self, index: int, count: int) -> GpuReading:
         try:
-            reading = self._read_healthy(index)
+            reading = self._read_healthy(index, count)
         except pynvml.NVMLError as error:
             known = self._known.get(index, GpuReading(index=index))
             return replace(known, fault=str(error), processes=())
         self._known[index] = reading
         return reading
 
-    def _read_healthy(self, index: int) -> GpuReading:
+    def _read_healthy(self, index: int, count: int) -> GpuReading:
         nvml = self._nvml
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
         partitioned, instances = self._partitions(handle)
+        bus = _written(nvml.nvmlDeviceGetPciInfo(handle).busId)
         return GpuReading(
             index=index,
             uuid=nvml.nvmlDeviceGetUUID(handle),
             name=nvml.nvmlDeviceGetName(handle),
             memory_bytes=int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
-            numa_node=self._numa_node(nvml.nvmlDeviceGetPciInfo(handle).busId),
+            numa_node=self._numa_node(bus),
+            pci_bus=bus,
+            links=tuple(
+                other for other in range(count) if other != index and self._is_linked(handle, other)
+            ),
             fault=self._memory_fault(handle),
             processes=() if partitioned else self._processes(handle),
             partitioned=partitioned,
@@ -170,12 +181,25 @@ class Gpus:
             )
         return True, tuple(instances)
 
-    def _numa_node(self, bus_id: str | bytes) -> int:
+    def _is_linked(self, handle: object, other: int) -> bool:
+        """Whether NVLink connects two GPUs; one that does not answer is connected to none."""
+        nvml = self._nvml
+        try:
+            far = nvml.nvmlDeviceGetHandleByIndex(other)
+            status = nvml.nvmlDeviceGetP2PStatus(handle, far, pynvml.NVML_P2P_CAPS_INDEX_NVLINK)
+        except pynvml.NVMLError:
+            return False
+        return status == pynvml.NVML_P2P_STATUS_OK
+
+    def _numa_node(self, bus: str) -> int:
         """Find the node by bus address; a machine without NUMA says -1, which counts as 0."""
-        written = (bus_id.decode() if isinstance(bus_id, bytes) else bus_id).lower()
-        domain, _, rest = written.partition(":")
+        domain, _, rest = bus.partition(":")
         path = self._pci_devices / f"{domain[-_DOMAIN_DIGITS:]}:{rest}" / "numa_node"
         return max(0, int(path.read_text())) if path.exists() else 0
+
+
+def _written(bus_id: str | bytes) -> str:
+    return (bus_id.decode() if isinstance(bus_id, bytes) else bus_id).lower()
 
 
 def _must_be_absent(error: pynvml.NVMLError) -> None:

@@ -34,8 +34,8 @@ _USED_BY_GANG = 2**60
 class Attempt:
     """One order of the pod sets, seated on a private copy of what is free.
 
-    Sets of which one shares cards do not sit on the same nodes when both take cards: what one
-    leaves to the other there is not counted.
+    Sets of which one shares cards, or wants to be near in a NUMA zone, do not sit on the same nodes
+    (`Plan.sits_apart`).
     """
 
     columns: Columns
@@ -116,7 +116,7 @@ class Attempt:
             for resource, column in self.columns.free.items()
         }
         beside = pods_fitting(free, self.plans[unit[0]].shape, len(self.columns))
-        if self.plans[unit[1]].competes_for_cards(self.plans[unit[0]]):
+        if self.plans[unit[1]].sits_apart(self.plans[unit[0]]):
             beside = np.where(leader > 0, 0, beside)
         return RowFits(workers, leader, np.where(workers > 0, beside, 0))
 
@@ -132,7 +132,7 @@ class Attempt:
         left = pods_fitting(some, found.shape, len(self.used))
         fits[self.used] = np.where(found.fits[self.used] > 0, left, 0)
         for other, rows in self.seated:
-            if self.plans[other].competes_for_cards(found):
+            if self.plans[other].sits_apart(found):
                 fits[rows] = 0
         return fits
 

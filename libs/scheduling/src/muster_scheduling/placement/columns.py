@@ -24,6 +24,7 @@ from muster_scheduling.placement.record import (
     label_of,
 )
 from muster_scheduling.placement.shares import GPU, Cards, Share, pods_sharing
+from muster_scheduling.placement.zones import Zones
 
 Vector = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -90,6 +91,7 @@ class Columns:
         init=False, default_factory=dict[tuple[Shape, Share | None], _Fitting]
     )
     _cards: Cards | None = field(init=False, default=None)
+    _zones: Zones | None = field(init=False, default=None)
     _memory: dict[Hashable, tuple[int, object]] = field(
         init=False, default_factory=dict[Hashable, tuple[int, object]]
     )
@@ -164,6 +166,8 @@ class Columns:
         self._with_devices.update(device_resources(after))
         if before.devices != after.devices:
             self._cards = None
+        if before.devices != after.devices or before.zones != after.zones:
+            self._zones = None
         if before.labels != after.labels or before.taints != after.taints:
             self._labels.clear()
             self._taints = None
@@ -211,6 +215,15 @@ class Columns:
             for row, record in enumerate(self.records):
                 record.write_cards(self._cards, row)
         return self._cards
+
+    @property
+    def zones(self) -> Zones:
+        """The NUMA zones of each node, in the order in which it reports them."""
+        if self._zones is None:
+            self._zones = Zones.none(len(self), max((len(n.zones) for n in self.nodes), default=0))
+            for row, record in enumerate(self.records):
+                record.write_zones(self._zones, row)
+        return self._zones
 
     @property
     def cards_total(self) -> int:
@@ -284,7 +297,7 @@ class Columns:
         self._labels.clear()
         self._taints = None
         self._fitting.clear()
-        self._cards = None
+        self._cards = self._zones = None
         self.version += 1
 
     def _find_largest(self) -> dict[str, int]:
@@ -309,6 +322,8 @@ class Columns:
                 share += part
         if self._cards is not None and GPU in self._with_devices:
             record.write_cards(self._cards, row)
+        if self._zones is not None:
+            record.write_zones(self._zones, row)
         self.packing[row] = (min(extended, _EXTENDED_MAX) << _EXTENDED_SHIFT) + share
 
 

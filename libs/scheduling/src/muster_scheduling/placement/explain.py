@@ -27,6 +27,7 @@ from muster_scheduling.placement.table import NodeTable
 from muster_scheduling.placement.topology.rows import RowFits, row_tree, seat_rows
 from muster_scheduling.placement.topology.selection import NotFitting
 from muster_scheduling.placement.topology.terms import UnusableRequest, resolve, slice_size
+from muster_scheduling.placement.zones import Near
 
 _NODES_TOLD = 4
 _REASONS = (
@@ -242,9 +243,30 @@ def _resource_refusals(columns: Columns, found: Plan) -> list[Refusal]:
                 )
             )
             left = left & ~short
+    near = found.pod_set.near
+    if near is not None and near.strict:
+        apart = left & (columns.zones.pods_fitting(near) == 0)
+        if apart.any():
+            refusals.append(_zone_refusal(columns, near, apart))
+            left = left & ~apart
     if found.share is not None and left.any():
         refusals.append(_share_refusal(columns, found.share, left))
     return refusals
+
+
+def _zone_refusal(columns: Columns, near: Near, apart: Mask) -> Refusal:
+    """No NUMA zone holds the pod; in numbers of what the zones lack most, cards before cpu."""
+    zones = columns.zones
+    free, asked, what = zones.free_cpu_milli, near.cpu_milli, "cpu"
+    if near.cards and int(zones.free_cards[apart].max(initial=0)) < near.cards:
+        free, asked, what = zones.free_cards * MILLI, near.cards * MILLI, GPU
+    return Refusal(
+        predicate=Predicate.RESOURCE,
+        detail=f"{what} in one NUMA zone",
+        nodes=int(np.count_nonzero(apart)),
+        asked_milli=asked,
+        largest_free_milli=int(free[apart].max(initial=0)),
+    )
 
 
 def _share_refusal(columns: Columns, share: Share, left: Mask) -> Refusal:

@@ -40,8 +40,13 @@ class Plan:
         topology = self.pod_set.topology
         return topology is not None and topology.mode is TopologyMode.REQUIRED
 
-    def competes_for_cards(self, other: "Plan") -> bool:
-        """Whether both take cards, and at least one of them in shares."""
+    def sits_apart(self, other: "Plan") -> bool:
+        """Whether what one leaves to the other on a node is not counted.
+
+        So where both take cards and one of them in shares, or one wants to be near in a NUMA zone.
+        """
+        if self.pod_set.near is not None or other.pod_set.near is not None:
+            return True
         if self.share is None and other.share is None:
             return False
         return all(one.share or one.pod_set.requests.get(GPU) for one in (self, other))
@@ -65,12 +70,16 @@ def plan(columns: Columns, pod_set: PodSetRequest, excluded: frozenset[str]) -> 
     shape = tuple(sorted(pod_usage(pod_set.requests).items()))
     share = share_of(pod_set.requests)
     eligible = eligibility(columns, pod_set, excluded)
+    fits = columns.fitting(shape, share)
+    near = pod_set.near
+    if near is not None and near.strict:
+        fits = np.minimum(fits, columns.zones.pods_fitting(near))
     return Plan(
         pod_set=pod_set,
         shape=shape,
         eligible=eligible,
         domains=domains(columns, pod_set.topology_levels),
-        fits=np.where(eligible.usable, columns.fitting(shape, share), 0),
+        fits=np.where(eligible.usable, fits, 0),
         share=share,
     )
 

@@ -81,19 +81,49 @@ class FreeDevices:
         self._policy = policy
         self._free: dict[tuple[str, str], list[Device]] = {}
         self._cards: dict[str, Cards] = {}
+        self._pinned: dict[str, dict[int, int]] = {}
 
-    def take(self, node: str, pod_set: PodSetRequest) -> dict[str, tuple[int, ...]]:
-        """The devices of one more pod on a node, by resource."""
+    def take_zone(self, node: str, pod_set: PodSetRequest) -> tuple[int, ...]:
+        """The NUMA zone of one more pod on a node: the one with least left over that holds it.
+
+        None where it does not ask for one, or no zone holds it.
+        """
+        near = pod_set.near
+        if near is None:
+            return ()
+        record = self._table.record(node)
+        pinned = self._pinned.setdefault(node, {})
+        free = self._free_of(node, GPU)
+        found: list[tuple[int, int, int]] = []
+        for zone in record.node.zones if record.node is not None else ():
+            cards = sum(device.numa_node == zone.number for device in free)
+            cpu_milli = record.free_in_zone(zone.number) - pinned.get(zone.number, 0)
+            if cards >= near.cards and cpu_milli >= near.cpu_milli:
+                found.append((cards, cpu_milli, zone.number))
+        if not found:
+            return ()
+        zone_number = min(found)[2]
+        pinned[zone_number] = pinned.get(zone_number, 0) + near.cpu_milli
+        return (zone_number,)
+
+    def _free_of(self, node: str, resource: str) -> list[Device]:
+        free = self._free.get((node, resource))
+        return self._table.record(node).free_devices(resource) if free is None else free
+
+    def take(
+        self, node: str, pod_set: PodSetRequest, zones: tuple[int, ...] = ()
+    ) -> dict[str, tuple[int, ...]]:
+        """The devices of one more pod on a node, by resource; from its zones where it has any."""
         share = share_of(pod_set.requests)
         given = {} if share is None else {GPU: self._take_share(node, pod_set, share)}
         for resource in sorted(pod_set.requests):
             count = pod_set.requests[resource] // MILLI
             if not count or not self._table.columns.has_devices(resource):
                 continue
-            free = self._free.get((node, resource))
-            if free is None:
-                free = self._table.record(node).free_devices(resource)
-            picked = pick_devices(free, count) if free else ()
+            free = self._free_of(node, resource)
+            near = [device for device in free if device.numa_node in zones]
+            usable = near if len(near) >= count else free
+            picked = pick_devices(usable, count) if free else ()
             self._free[node, resource] = [device for device in free if device.index not in picked]
             if picked:
                 given[resource] = picked
@@ -120,13 +150,17 @@ class FreeDevices:
 def _seat_set(
     table: NodeTable, hand_out: FreeDevices, found: Plan, seats: Seats, *, first_rank: int
 ) -> list[PodAssignment]:
-    return [
-        PodAssignment(
-            pod_set=found.pod_set.name,
-            index=index,
-            rank=first_rank + index,
-            node=node,
-            devices=hand_out.take(node, found.pod_set),
+    pods: list[PodAssignment] = []
+    for index, node in enumerate(nodes_in_order(table.columns, found, seats)):
+        zones = hand_out.take_zone(node, found.pod_set)
+        pods.append(
+            PodAssignment(
+                pod_set=found.pod_set.name,
+                index=index,
+                rank=first_rank + index,
+                node=node,
+                devices=hand_out.take(node, found.pod_set, zones),
+                zones=zones,
+            )
         )
-        for index, node in enumerate(nodes_in_order(table.columns, found, seats))
-    ]
+    return pods

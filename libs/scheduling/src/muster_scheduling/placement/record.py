@@ -14,6 +14,7 @@ from muster_scheduling.placement.shares import (
     Share,
     share_of,
 )
+from muster_scheduling.placement.zones import Zones
 
 PODS = "pods"
 HOSTNAME = "kubernetes.io/hostname"
@@ -24,12 +25,13 @@ MILLI = 1000
 class Holding:
     """What one gang holds on one node: milli-units and device indices, by resource.
 
-    `shares` are parts of cards, by the card's index.
+    `shares` are parts of cards, by the card's index; `pinned` milli-units of cpu by NUMA zone.
     """
 
     usage: dict[str, int] = field(default_factory=dict[str, int])
     devices: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
     shares: list[tuple[int, Share]] = field(default_factory=list[tuple[int, Share]])
+    pinned: dict[int, int] = field(default_factory=dict[int, int])
 
 
 @dataclass(slots=True)
@@ -46,6 +48,7 @@ class NodeRecord:
     used: dict[str, int] = field(default_factory=dict[str, int])
     taken: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
     shared: dict[int, list[Share]] = field(default_factory=dict[int, list[Share]])
+    pinned: dict[int, int] = field(default_factory=dict[int, int])
     gangs: dict[str, Holding] = field(default_factory=dict[str, Holding])
     card_indices: tuple[int, ...] = ()
     _healthy: dict[str, list[Device]] = field(default_factory=dict[str, list[Device]])
@@ -77,7 +80,7 @@ class NodeRecord:
                 self.used[resource] = left
             else:
                 del self.used[resource]
-        self.taken, self.shared = {}, {}
+        self.taken, self.shared, self.pinned = {}, {}, {}
         for other in self.gangs.values():
             self._count_devices(other)
 
@@ -122,11 +125,31 @@ class NodeRecord:
         self.write_cards(found, 0)
         return found.at(0)
 
+    def write_zones(self, zones: Zones, row: int) -> None:
+        """Write down what each NUMA zone has and what is left of it."""
+        of_node = self.node.zones if self.node is not None else ()
+        all_cards = [device.numa_node for device in self._healthy.get(GPU, ())]
+        free_cards = [device.numa_node for device in self.free_devices(GPU)] if of_node else []
+        for column, zone in enumerate(of_node):
+            cpu_milli = MILLI * len(zone.cpus)
+            zones.cpu_milli[row, column] = cpu_milli
+            zones.free_cpu_milli[row, column] = self.free_in_zone(zone.number)
+            zones.cards[row, column] = all_cards.count(zone.number)
+            zones.free_cards[row, column] = free_cards.count(zone.number)
+
+    def free_in_zone(self, number: int) -> int:
+        """Milli-units of cpu in a NUMA zone that no pod holds which wants to be near."""
+        zones = self.node.zones if self.node is not None else ()
+        of_zone = sum(MILLI * len(zone.cpus) for zone in zones if zone.number == number)
+        return of_zone - self.pinned.get(number, 0)
+
     def _count_devices(self, holding: Holding) -> None:
         for resource, indices in holding.devices.items():
             self.taken.setdefault(resource, set()).update(indices)
         for index, share in holding.shares:
             self.shared.setdefault(index, []).append(share)
+        for zone, cpu_milli in holding.pinned.items():
+            self.pinned[zone] = self.pinned.get(zone, 0) + cpu_milli
 
 
 def pod_usage(requests: Resources) -> dict[str, int]:
@@ -158,6 +181,9 @@ def holdings(gang: Gang) -> dict[str, Holding]:
                 holding.shares += [(index, share) for index in indices]
             else:
                 holding.devices.setdefault(resource, set()).update(indices)
+        for zone in pod.zones:
+            cpu_milli = usage_of[pod.pod_set].get("cpu", 0)
+            holding.pinned[zone] = holding.pinned.get(zone, 0) + cpu_milli
     return by_node
 
 

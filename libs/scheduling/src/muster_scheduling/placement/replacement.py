@@ -113,8 +113,9 @@ def _reseat(
             pods.append(pod)
             continue
         node = next(left[pod.pod_set])
-        devices = hand_out.take(node, sets[pod.pod_set])
-        pods.append(replace(pod, node=node, devices=devices, replacement=number))
+        zones = hand_out.take_zone(node, sets[pod.pod_set])
+        devices = hand_out.take(node, sets[pod.pod_set], zones)
+        pods.append(replace(pod, node=node, devices=devices, replacement=number, zones=zones))
     return pods
 
 

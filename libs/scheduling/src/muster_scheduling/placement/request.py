@@ -4,12 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from muster_domain.errors import InvalidValue
+from muster_domain.nodes import NumaPolicy
 from muster_domain.quantity import Resources
 from muster_domain.queues import PlacementPolicy, ResourceFlavor, Topology
 from muster_domain.selectors import NodeDemand
 from muster_domain.states import Admission, PodSetAdmission
 from muster_domain.workload import PodSet, TopologyRequest, Workload
+from muster_scheduling.placement.shares import GPU, WHOLE
 from muster_scheduling.placement.topology.terms import TopologyOptions
+from muster_scheduling.placement.zones import NUMA_POLICY, Near
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,7 @@ class PodSetRequest:
     flavors: tuple[ResourceFlavor, ...] = ()
     topology: TopologyRequest | None = None
     levels: tuple[str, ...] = ()
+    numa: NumaPolicy = NumaPolicy.NONE
 
     def __post_init__(self) -> None:
         if not 0 <= self.least <= self.count:
@@ -41,6 +45,14 @@ class PodSetRequest:
             )
         if any(quantity < 0 for quantity in self.requests.values()):
             raise InvalidValue("a request is below zero", field=self.name, fix="write 0 or more")
+
+    @property
+    def near(self) -> Near | None:
+        """What a pod wants of one NUMA zone, if it wants any."""
+        if self.numa is NumaPolicy.NONE:
+            return None
+        cards = self.requests.get(GPU, 0) // WHOLE
+        return Near(self.numa, self.requests.get("cpu", 0), cards)
 
     @property
     def least(self) -> int:
@@ -123,6 +135,12 @@ def request_for(
     )
 
 
+def numa_policy(annotations: Mapping[str, str]) -> NumaPolicy:
+    """What a pod's annotation says; an unknown word asks for nothing."""
+    written = annotations.get(NUMA_POLICY, "")
+    return NumaPolicy(written) if written in list(NumaPolicy) else NumaPolicy.NONE
+
+
 def _pod_set_request(
     pod_set: PodSet,
     granted: PodSetAdmission,
@@ -143,4 +161,5 @@ def _pod_set_request(
         flavors=chosen,
         topology=pod_set.topology,
         levels=levels,
+        numa=numa_policy(pod_set.annotations),
     )

@@ -49,7 +49,9 @@ def _attempts(columns: Columns, request: GangRequest, plans: Sequence[Plan]) -> 
 
 
 def _exhaustive(columns: Columns, plans: Sequence[Plan]) -> Seating | None:
-    if len(plans) == 1 or any(p.required or p.pod_set.by_topology or p.share for p in plans):
+    if len(plans) == 1 or any(
+        p.required or p.pod_set.by_topology or p.share or p.pod_set.near for p in plans
+    ):
         return None
     least = tuple(found.pod_set.least for found in plans)
     if any(fits_at_most(p.fits, n)[1] < n for p, n in zip(plans, least, strict=True)):

@@ -190,6 +190,9 @@ def _check_free(record: NodeRecord, holding: Holding) -> None:
             raise Conflict(f"node {record.name}: a device of {resource} is not free any more")
     if holding.shares:
         _check_shares(record, holding)
+    for zone, cpu_milli in holding.pinned.items():
+        if record.free_in_zone(zone) < cpu_milli:
+            raise Conflict(f"node {record.name}: NUMA zone {zone} has not enough cpu left")
 
 
 def _check_shares(record: NodeRecord, holding: Holding) -> None:
