@@ -242,12 +242,12 @@ def test_a_claim_is_kept_over_a_restart_until_the_claimant_has_its_place(claimin
     reclaim(claiming)
     claiming.restart()
     claiming.cycle()
-    assert list(claiming.machine.book.claims) == ["owner"]
+    assert list(claiming.machine.book.claims.made) == ["owner"]
     claiming.release("first")
     assert claiming.kinds("owner", "first") == ["reserved", "pending"]
     claiming.restart()
     claiming.cycle()
-    assert claiming.machine.book.claims == {}
+    assert claiming.machine.book.claims.made == {}
     assert not [name for name in claiming.stored if name.startswith("c/")]
 
 
@@ -261,20 +261,20 @@ def test_a_claim_ends_with_its_claimant(claiming: House) -> None:
 def test_a_claim_does_not_last_for_ever(claiming: House) -> None:
     reclaim(claiming)
     claiming.cycle(CLAIM_MS)
-    assert claiming.machine.book.claims == {}
+    assert claiming.machine.book.claims.made == {}
 
 
 def test_the_same_proposal_twice_makes_one_claim(claiming: House) -> None:
     reclaim(claiming)
-    made = dict(claiming.machine.book.claims)
+    made = dict(claiming.machine.book.claims.made)
     claiming.say(propose(claiming, "first", reason=PreemptionReason.IN_COHORT_RECLAMATION), "owner")
-    assert claiming.machine.book.claims == made
+    assert claiming.machine.book.claims.made == made
 
 
 def test_nothing_is_claimed_where_muster_decides_as_kueue_does() -> None:
     house = lending(Improvements())
     reclaim(house)
-    assert house.machine.book.claims == {}
+    assert house.machine.book.claims.made == {}
     assert house.machine.book.view.claims == {}
 
 

@@ -156,12 +156,12 @@ def test_a_door_that_is_gone_has_no_history(house: House) -> None:
 def test_the_turns_and_what_they_go_by_are_shown(house: House) -> None:
     house.run(workload("a1", 4, door="a"))
     house.submit(workload("b1", 4, door="b"))
-    rows = turn_rows(house.machine.book, "cq")
+    rows = turn_rows(house.machine.book.view, "cq")
     assert [(row.local_queue, row.place) for row in rows] == [(A, 0), (B, 1)]
     used = {row.local_queue: (row.consumed_milli, row.penalty_milli) for row in rows}
     assert used[A] == ({GPU: 224}, {})
     assert used[B] == ({}, {GPU: 224})
-    assert turn_rows(House(configuration(cluster_queue())).machine.book, "cq") == ()
+    assert turn_rows(House(configuration(cluster_queue())).machine.book.view, "cq") == ()
 
 
 def test_preemption_is_told_what_the_local_queues_used() -> None:

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING
 from muster_admission.announce import WorkloadAnnouncer, is_external
 from muster_admission.budget_home import BudgetHomes
 from muster_admission.budgets import BudgetBook
-from muster_admission.claims import resume_claims
+from muster_admission.claims import Claims
 from muster_admission.lifecycle import lifecycle_of
 from muster_admission.settings import AdmissionSettings
-from muster_admission.turns import changed_uses, resume_turns
+from muster_admission.turns import changed_uses, stored_histories
 from muster_contracts import codec
 from muster_contracts.stored import (
     TOMBSTONE_FIELD,
     WORKLOAD_FIELD,
-    Claim,
     Record,
     Tombstone,
     records_of,
@@ -68,8 +67,6 @@ class Book:
         self.turns = Turns(self.view)
         self.budgets = BudgetBook(image.shard, image.fields, self.records)
         self.homes = BudgetHomes(image.shard, image.fields)
-        self.claims: dict[str, Claim] = {}
-        """What preemptors claim of what their victims give back, by claimant."""
         self.unseated: dict[str, None] = {}
         """Workloads that wait because no seats were found, in the order of being told so."""
         self.aside: dict[str, str] = {}
@@ -88,8 +85,8 @@ class Book:
         self._deadlines: list[tuple[int, str]] = []
         self._puts: dict[str, Record | bytes | None] = {}
         self._resume()
-        resume_turns(self, image.fields)
-        resume_claims(self, image.fields)
+        self.turns.resume(stored_histories(image.fields))
+        self.claims = Claims(self.view, image.fields)
 
     def configure(self, configuration: Configuration, sequence: int, now_ms: int) -> None:
         """Take the declared objects; whoever waits is looked at again.
@@ -212,7 +209,12 @@ class Book:
 
         A record that changed more than once in between is written as it is now, once.
         """
-        changes = {**self._puts, **self.ledger.take_changes(), **changed_uses(self)}
+        changes = {
+            **self._puts,
+            **self.ledger.take_changes(),
+            **self.claims.take_changes(),
+            **changed_uses(self.turns),
+        }
         self._puts = {}
         puts = {
             name: codec.encode(value) if isinstance(value, Record) else value
@@ -256,6 +258,8 @@ class Book:
         for record in self.records.values():
             follow(self.view, record.workload, None, record.state, 0)
             self._set_aside(record)
+            if isinstance(record.state, Evicting) and self._is_posted(record.state, record):
+                self.view.mark_admitted(record.workload.id)
             if isinstance(record.state, Finished):
                 ended.append((record.state.finished_at_ms, record.workload.id))
             else:
@@ -304,13 +308,16 @@ class Book:
                 if left != held:
                     _expect(self.ledger.shrink(hold_id(after.workload.id, attempt), left.usage))
             case (Reserved() | Evicting() | Admitted()) as held, (Pending() | Finished()):
-                identity = hold_id(after.workload.id, held.attempt)
-                hold = self.ledger.get(identity)
-                posted = isinstance(hold, Hold) and hold.state is HoldState.POSTED
+                posted = self._is_posted(held, after)
                 end = self.ledger.release if posted else self.ledger.void
-                _expect(end(identity, now_ms))
+                _expect(end(hold_id(after.workload.id, held.attempt), now_ms))
             case _:
                 pass
+
+    def _is_posted(self, held: Reserved | Admitted | Evicting, record: Record) -> bool:
+        """Whether the quota of an attempt was posted: it was admitted once."""
+        hold = self.ledger.get(hold_id(record.workload.id, held.attempt))
+        return isinstance(hold, Hold) and hold.state is HoldState.POSTED
 
 
 def door_of(record: Record) -> str:

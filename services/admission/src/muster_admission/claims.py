@@ -6,48 +6,56 @@ before it. Stored in the commit that evicts the victims, so a restart keeps it. 
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from muster_contracts import codec
 from muster_contracts.stored import CLAIM_FIELD, Claim, claims_of
 from muster_scheduling.preemption import Wanted
-
-if TYPE_CHECKING:
-    from muster_admission.book import Book
+from muster_scheduling.snapshot.view import AdmissionView
 
 CLAIM_MS = 60_000
 """So long a preemptor's claim on what its victims give back counts against others."""
 
 
-def resume_claims(book: "Book", fields: Mapping[str, bytes]) -> None:
-    """Go on with the claims that were committed."""
-    for workload_id, claim in claims_of(fields).items():
-        book.claims[workload_id] = claim
-        book.view.claim(workload_id, claim.cluster_queue, claim.usage)
+class Claims:
+    """The claims of one partition, in step with what its view counts."""
 
+    def __init__(self, view: AdmissionView, fields: Mapping[str, bytes]) -> None:
+        self.made = claims_of(fields)
+        self._view = view
+        self._changes: dict[str, bytes | None] = {}
+        for workload_id, claim in self.made.items():
+            view.claim(workload_id, claim.cluster_queue, claim.usage)
 
-def claim(book: "Book", workload_id: str, wanted: Wanted, now_ms: int) -> None:
-    """The workload's victims must go: what it asks is its own from now on."""
-    if not book.view.policy.improvements.preemptor_claims:
-        return
-    made = Claim(
-        cluster_queue=wanted.cluster_queue,
-        amounts=tuple((*fr, wanted.usage[fr]) for fr in sorted(wanted.usage)),
-        since_ms=now_ms,
-    )
-    book.claims[workload_id] = made
-    book.view.claim(workload_id, made.cluster_queue, made.usage)
-    book.put(CLAIM_FIELD + workload_id, codec.encode(made))
+    def make(self, workload_id: str, wanted: Wanted, now_ms: int) -> None:
+        """The workload's victims must go: what it asks is its own from now on."""
+        if not self._view.policy.improvements.preemptor_claims:
+            return
+        claim = Claim(
+            cluster_queue=wanted.cluster_queue,
+            amounts=tuple((*fr, wanted.usage[fr]) for fr in sorted(wanted.usage)),
+            since_ms=now_ms,
+        )
+        self.made[workload_id] = claim
+        self._view.claim(workload_id, claim.cluster_queue, claim.usage)
+        self._changes[CLAIM_FIELD + workload_id] = codec.encode(claim)
 
+    def review(self, now_ms: int) -> None:
+        """Let go of claims that are old, met, or whose claimant is not next in its queue."""
+        kept = self._view.policy.improvements.preemptor_claims
+        for workload_id, claim in list(self.made.items()):
+            queue = self._view.queues.get(self._view.queue_of.get(workload_id, ""))
+            head = queue.head() if queue is not None else None
+            next_in_line = head is not None and head.id == workload_id
+            if not (kept and next_in_line and now_ms - claim.since_ms < CLAIM_MS):
+                del self.made[workload_id]
+                self._view.drop_claim(workload_id)
+                self._changes[CLAIM_FIELD + workload_id] = None
 
-def review_claims(book: "Book", now_ms: int) -> None:
-    """Let go of claims that are old, met, or whose claimant is not next in its queue any more."""
-    kept = book.view.policy.improvements.preemptor_claims
-    for workload_id, made in list(book.claims.items()):
-        queue = book.view.queues.get(book.view.queue_of.get(workload_id, ""))
-        head = queue.head() if queue is not None else None
-        next_in_line = head is not None and head.id == workload_id
-        if not (kept and next_in_line and now_ms - made.since_ms < CLAIM_MS):
-            del book.claims[workload_id]
-            book.view.drop_claim(workload_id)
-            book.put(CLAIM_FIELD + workload_id, None)
+    def ends_ms(self) -> list[int]:
+        """When each claim ends by itself."""
+        return [claim.since_ms + CLAIM_MS for claim in self.made.values()]
+
+    def take_changes(self) -> dict[str, bytes | None]:
+        """Fields to store since the last call, `None` for those to delete."""
+        changes, self._changes = self._changes, {}
+        return changes

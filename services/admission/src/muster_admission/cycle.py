@@ -8,7 +8,6 @@ from muster_admission.barrier import held_up
 from muster_admission.book import Book
 from muster_admission.budget_turn import close_purse, open_purse
 from muster_admission.checks import checks_for
-from muster_admission.claims import claim, review_claims
 from muster_admission.ending import evict
 from muster_admission.intake import refuse_impossible
 from muster_admission.timers import expire
@@ -55,7 +54,7 @@ def run_cycle(book: Book, turn: Turn, now_ms: int) -> None:
     for proposal in turn.proposals:
         _consider(book, turn, proposal, now_ms)
     turn.proposals.clear()
-    review_claims(book, now_ms)
+    book.claims.review(now_ms)
     _ask_again(book, turn, now_ms)
     waits = held_up(book)
     if waits is None:
@@ -132,7 +131,7 @@ def _consider(book: Book, turn: Turn, proposal: events.VictimsProposed, now_ms: 
     for effect in outcome.effects:
         if isinstance(effect, EvictWorkload):
             _preempt(book, effect, now_ms)
-    claim(book, proposal.workload_id, wanted, now_ms)
+    book.claims.make(proposal.workload_id, wanted, now_ms)
 
 
 def _ask_again(book: Book, turn: Turn, now_ms: int) -> None:
@@ -238,7 +237,7 @@ def _request_preemption(book: Book, turn: Turn, effect: RequestPreemption, now_m
         version=book.announcer.version,
         admission=effect.admission,
         need=effect.need,
-        used_lately=used_lately(book, record.cluster_queue),
+        used_lately=used_lately(book.view, record.cluster_queue),
     )
     book.announcer.event(record, request, now_ms)
 

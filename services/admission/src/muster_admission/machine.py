@@ -3,7 +3,6 @@
 from muster_admission import intake
 from muster_admission.book import Book
 from muster_admission.budget_turn import heard
-from muster_admission.claims import CLAIM_MS
 from muster_admission.cycle import ASK_AGAIN_AFTER_MS, Turn, no_victims, run_cycle
 from muster_admission.metrics import AdmissionMetrics
 from muster_admission.settings import AdmissionSettings
@@ -102,7 +101,7 @@ class AdmissionMachine:
         """At once while the last decision ended by its budget; else when something is due."""
         if self.turn.exhausted:
             return 0
-        ends = [made.since_ms + CLAIM_MS for made in self.book.claims.values()]
+        ends = self.book.claims.ends_ms()
         ends += [asked_ms + ASK_AGAIN_AFTER_MS for _, asked_ms in self.turn.asked.values()]
         due = (
             self.book.next_deadline_ms(),

@@ -107,7 +107,7 @@ def workload(machine: AdmissionMachine, question: dict[str, Any]) -> bytes:
         topology=state.placement.topology if isinstance(state, Admitted) else {},
         estimate=estimate(book, record) if isinstance(state, Pending) else None,
         timeline=timeline(record),
-        turns=turn_rows(book, record.cluster_queue),
+        turns=turn_rows(book.view, record.cluster_queue),
         conditions=conditions(record, why),
         active=not (isinstance(state, Pending) and not state.active),
         requeue_count=0 if isinstance(state, Finished) else state.requeue_count,

@@ -135,7 +135,7 @@ def queue_row(book: Book, entry: QueueEntry) -> QueueRow:
         reserving=len(holders),
         admitted=admitted,
         local_queues=tuple(sorted(d.key for d in doors if d.cluster_queue == entry.name)),
-        turns=turn_rows(book, entry.name),
+        turns=turn_rows(book.view, entry.name),
     )
 
 

@@ -5,55 +5,46 @@ and nothing is lost.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from muster_contracts import codec
 from muster_contracts.stored import USE_FIELD, LocalQueueUse, uses_of
 from muster_contracts.turns import TurnRow
-from muster_domain.states import Evicting
-from muster_ledger.holds import Hold, HoldState, hold_id
 from muster_scheduling.fairness import LocalQueueHistory
 from muster_scheduling.fairness.history import FINE
-
-if TYPE_CHECKING:
-    from muster_admission.book import Book
-
-
-def resume_turns(book: "Book", fields: Mapping[str, bytes]) -> None:
-    """Go on from what was committed; who is leaving counts until its quota is back."""
-    for record in book.records.values():
-        if isinstance(record.state, Evicting):
-            hold = book.ledger.get(hold_id(record.workload.id, record.state.attempt))
-            if isinstance(hold, Hold) and hold.state is HoldState.POSTED:
-                book.view.mark_admitted(record.workload.id)
-    book.turns.resume({key: _history(use) for key, use in uses_of(fields).items()})
+from muster_scheduling.snapshot.turns import Turns
+from muster_scheduling.snapshot.view import AdmissionView
 
 
-def changed_uses(book: "Book") -> dict[str, bytes | None]:
+def stored_histories(fields: Mapping[str, bytes]) -> dict[str, LocalQueueHistory]:
+    """What was committed of LocalQueues' histories, by `namespace/name`."""
+    return {key: _history(use) for key, use in uses_of(fields).items()}
+
+
+def changed_uses(turns: Turns) -> dict[str, bytes | None]:
     """Fields to store, `None` for those to delete."""
     return {
         f"{USE_FIELD}{key}": None if history is None else codec.encode(_use(history))
-        for key, history in book.turns.take_changed()
+        for key, history in turns.take_changed()
     }
 
 
-def used_lately(book: "Book", cluster_queue: str) -> dict[str, dict[str, str]]:
+def used_lately(view: AdmissionView, cluster_queue: str) -> dict[str, dict[str, str]]:
     """What the LocalQueues of a ClusterQueue count, as text; empty where they take no turns."""
     return {
         key: texts(history.total)
-        for key, history in sorted(_histories(book, cluster_queue).items())
+        for key, history in sorted(_histories(view, cluster_queue).items())
     }
 
 
-def turn_rows(book: "Book", cluster_queue: str) -> tuple[TurnRow, ...]:
+def turn_rows(view: AdmissionView, cluster_queue: str) -> tuple[TurnRow, ...]:
     """The LocalQueues of a ClusterQueue in the order of their turns; none where they take none."""
-    entry = book.view.catalog.queues.get(cluster_queue)
-    if entry is None or not book.view.shares_turns(entry):
+    entry = view.catalog.queues.get(cluster_queue)
+    if entry is None or not view.shares_turns(entry):
         return ()
-    doors = book.view.catalog.configuration.local_queues
+    doors = view.catalog.configuration.local_queues
     mine = [key for key, door in doors.items() if door.cluster_queue == cluster_queue]
-    ordered = sorted(mine, key=lambda key: (book.view.usage_key(key), key))
-    histories = _histories(book, cluster_queue)
+    ordered = sorted(mine, key=lambda key: (view.usage_key(key), key))
+    histories = _histories(view, cluster_queue)
     return tuple(
         _row(place, key, doors[key].fair_weight_milli, histories.get(key))
         for place, key in enumerate(ordered)
@@ -74,11 +65,11 @@ def _row(
     )
 
 
-def _histories(book: "Book", cluster_queue: str) -> dict[str, LocalQueueHistory]:
-    doors = book.view.catalog.configuration.local_queues
+def _histories(view: AdmissionView, cluster_queue: str) -> dict[str, LocalQueueHistory]:
+    doors = view.catalog.configuration.local_queues
     return {
         key: history
-        for key, history in book.view.histories.items()
+        for key, history in view.histories.items()
         if key in doors and doors[key].cluster_queue == cluster_queue
     }
 
