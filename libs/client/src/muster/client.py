@@ -33,9 +33,11 @@ from muster_contracts.api import (
     WhoAmI,
     WorkloadList,
 )
+from muster_contracts.budgets import BudgetPage
 from muster_contracts.envelope import IDEMPOTENCY_KEY
 from muster_contracts.jobs import Decision
 from muster_contracts.queries import CostReport, NodePage, WorkloadDetail
+from muster_contracts.statements import StatementPage
 from muster_contracts.tokens import TokenReport, TokensTaken
 from muster_domain.errors import InvalidValue
 
@@ -185,6 +187,20 @@ class Client:
     def token_cost(self, parameters: Parameters) -> TokenReport:
         """Tokens and their money. `parameters`: by, from, to, start_date, end_date."""
         return self._get(TokenReport, "/v1/cost/tokens", parameters)
+
+    def budgets(self, name: str = "") -> BudgetPage:
+        """Budgets in their present periods: one, or all."""
+        return self._get(BudgetPage, "/v1/cost/budgets", {"name": name})
+
+    def statement(self, month: str, parameters: Parameters) -> bytes:
+        """What a month came to, as a file. `parameters`: tz, by, format."""
+        path = f"/v1/cost/statements/{month}"
+        return self._request("GET", path, {"params": _given(parameters)}).content
+
+    def close_month(self, month: str, zone: str = "UTC") -> StatementPage:
+        """Close a month, once; the statement that was issued for it, with its first lines."""
+        path = f"/v1/cost/periods/{month}/close"
+        return self._post(StatementPage, path, parameters={"tz": zone})
 
     def verify(self) -> Books:
         """Prove that the books agree."""

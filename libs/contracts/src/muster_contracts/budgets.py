@@ -143,9 +143,10 @@ class BudgetRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetPage:
-    """The budgets that are at home in a partition, by name and period."""
+    """Budgets in their present periods, by name; of `silent` partitions theirs are missing."""
 
     rows: tuple[BudgetRow, ...]
+    silent: tuple[str, ...] = ()
 
 
 BudgetFact = BudgetDrawn | BudgetAllotted | BudgetThresholdReached

@@ -37,6 +37,8 @@ class Query(StrEnum):
     PLAN = "plan"
     VERIFY = "verify"
     BUDGETS = "budgets"
+    STATEMENT = "statement"
+    CLOSE = "close"
     NODES = "nodes"
     SEATS = "seats"
     COST = "cost"

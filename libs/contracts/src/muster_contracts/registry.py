@@ -15,6 +15,7 @@ from muster_contracts import (
     events,
     jobs,
     queries,
+    statements,
     stored,
     streams,
     subjects,
@@ -136,6 +137,18 @@ QUESTIONS: dict[queries.Query, tuple[Service, str, type | None, type]] = {
     queries.Query.PLAN: (Service.ADMISSION, "{partition}", queries.PlanQuestion, queries.Plan),
     queries.Query.VERIFY: (Service.ADMISSION, "{partition}", None, queries.LedgerReport),
     queries.Query.BUDGETS: (Service.ADMISSION, "{partition}", None, budgets.BudgetPage),
+    queries.Query.STATEMENT: (
+        Service.ACCOUNTING,
+        "any",
+        statements.StatementQuestion,
+        statements.StatementPage,
+    ),
+    queries.Query.CLOSE: (
+        Service.ACCOUNTING,
+        "any",
+        statements.CloseQuestion,
+        statements.StatementPage,
+    ),
     queries.Query.NODES: (
         Service.PLACEMENT,
         PLACEMENT_SHARD,
@@ -186,6 +199,7 @@ STORED: tuple[type, ...] = (
     budgets.BudgetHold,
     budgets.BudgetAccount,
     budgets.BudgetHome,
+    statements.StoredLines,
 )
 """What an owner keeps: read back after an upgrade, so as bound to its past as a message."""
 

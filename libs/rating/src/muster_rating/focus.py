@@ -94,7 +94,7 @@ def _row(statement: Statement, line: Line, provider: str) -> Mapping[str, str | 
         "ContractedCost": money,
         "ContractedUnitPrice": price,
         "EffectiveCost": money,
-        "InvoiceId": f"{period.id}#{statement.number}",
+        "InvoiceId": f"{period.id}#{statement.number}" if statement.number else None,
         "InvoiceIssuerName": provider,
         "ListCost": money,
         "ListUnitPrice": price,

@@ -16,19 +16,24 @@ from muster_accounting.answers import cost_report
 from muster_accounting.declarations import Declarations
 from muster_accounting.facts import Fact, Requests, read_fact
 from muster_accounting.notes import note
+from muster_accounting.statement_answers import check_closing, draft, month_asked, page
+from muster_accounting.statement_answers import window_of as books_window
 from muster_accounting.store import ObjectVersion, Progress, UsageStore
 from muster_accounting.token_answers import TokenAnswer, TokenTerms
 from muster_accounting.view import View
 from muster_contracts import envelope
 from muster_contracts.allocations import AllocationQuestion, AssetsQuestion
 from muster_contracts.queries import CostQuestion, CostReport
+from muster_contracts.statements import CloseQuestion, StatementPage, StatementQuestion
 from muster_contracts.streams import EVENTS
 from muster_contracts.tokens import TokenReport, TokensQuestion
 from muster_domain.errors import InvalidValue
 from muster_rating.attempts import Attempt
 from muster_rating.capacity import NodeFact, with_node_flavors
+from muster_rating.periods import Period
 from muster_rating.prices import PriceBook
 from muster_rating.report import Books
+from muster_rating.statements import Statement
 from muster_rating.windows import Window, asked_window
 from muster_runtime.bus import DeadLetter
 from muster_runtime.publisher import Outgoing
@@ -47,6 +52,7 @@ class Bookkeeper:
     """Writes the books under one epoch."""
 
     store: UsageStore
+    own_prices: PriceBook
     prices: PriceBook
     terms: TokenTerms
     metrics: "AccountingMetrics"
@@ -76,7 +82,8 @@ class Bookkeeper:
         view = View(declarations, await store.open_attempts(), await store.node_facts())
         return cls(
             store=store,
-            prices=prices,
+            own_prices=prices,
+            prices=declarations.prices(prices),
             terms=terms,
             metrics=metrics,
             epoch=epoch,
@@ -117,6 +124,7 @@ class Bookkeeper:
         versions = [object_version(received) for received in batch]
         await self.store.apply_objects(self.epoch, batch[-1].sequence, versions)
         self.view.take_objects(versions)
+        self.prices = self.view.declarations.prices(self.own_prices)
         self.metrics.facts.labels("object").inc(len(versions))
 
     async def report(self, question: CostQuestion, through_ms: int) -> CostReport:
@@ -139,6 +147,37 @@ class Bookkeeper:
         """Nodes and what they cost, encoded. Raises `InvalidValue`."""
         spans = tuple(self.view.spans)
         return await asyncio.to_thread(assets, question, spans, self.prices, through_ms, now_ms)
+
+    async def statement(self, question: StatementQuestion, now_ms: int) -> StatementPage:
+        """What was issued for a month, or would be now. Raises `InvalidValue`, `Transient`."""
+        period = month_asked(question)
+        now_ms = min(now_ms, question.at_ms or now_ms)
+        issued = await self.store.statements(question.zone)
+        for statement in issued:
+            if statement.period == period:
+                return page(question, statement, now_ms, closed=True)
+        found = await self._draft(period, issued, now_ms)
+        return page(question, found, now_ms, closed=False)
+
+    async def close(self, question: CloseQuestion, now_ms: int) -> StatementPage:
+        """Close a month and issue its statement, once.
+
+        Raises `Conflict` for a month that is not due, `InvalidValue`, `Fenced`, `Transient`.
+        """
+        asked = StatementQuestion(month=question.month, zone=question.zone)
+        period = month_asked(asked)
+        issued = await self.store.statements(question.zone)
+        if all(statement.period != period for statement in issued):
+            check_closing(period, issued, now_ms)
+            statement = await self._draft(period, issued, now_ms)
+            await self.store.add_statement(self.epoch, question.zone, statement)
+        return await self.statement(asked, now_ms)
+
+    async def _draft(self, period: Period, issued: list[Statement], now_ms: int) -> Statement:
+        return await self._counted(
+            books_window(period, issued),
+            lambda books: draft(period, issued, books, self.prices, now_ms),
+        )
 
     async def tokens(self, question: TokensQuestion, through_ms: int) -> TokenReport:
         """Token use and drift, counted up to `through_ms`. Raises `InvalidValue`, `Transient`."""

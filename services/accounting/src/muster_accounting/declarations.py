@@ -13,13 +13,13 @@ from muster_domain.errors import MusterError
 from muster_manifests.catalogue import ObjectCatalogue
 from muster_rating.attempts import Pair
 from muster_rating.catalogs import Catalog, build_catalog
-from muster_rating.prices import ALWAYS_MS
+from muster_rating.prices import ALWAYS_MS, PriceBook, PriceList, price_books
 from muster_runtime.objects import apply_object
 from muster_runtime.reader import Received
 from muster_scheduling.snapshot.volcano import VOLCANO_FLAVOR
 
-KINDS = ("ResourceFlavor", "ClusterQueue", "Cohort", "Queue")
-"""Kinds that decide about quota and about where hardware counts; `Queue` is Volcano's."""
+KINDS = ("ResourceFlavor", "ClusterQueue", "Cohort", "Queue", "PriceList")
+"""Kinds that decide about quota, prices and where hardware counts; `Queue` is Volcano's."""
 
 if TYPE_CHECKING:
     from muster_rating.capacity import FlavorMap
@@ -38,6 +38,11 @@ class Declarations:
         self._priced = frozenset(priced)
         self._catalogue = ObjectCatalogue()
         self._remember(ALWAYS_MS)
+
+    def prices(self, own: PriceBook) -> PriceBook:
+        """The service's own prices, with the declared ones of the same currency over them."""
+        lists = (PriceList(name="", book=own), *self._catalogue.price_lists.values())
+        return price_books(lists).get(own.currency, own)
 
     def add(self, versions: Iterable[ObjectVersion]) -> None:
         """Take in versions in order of their sequence; one that cannot be read is left out."""

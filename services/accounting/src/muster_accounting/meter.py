@@ -24,6 +24,7 @@ from muster_accounting.token_answers import TokenTerms
 from muster_contracts import codec, subjects
 from muster_contracts.allocations import AllocationQuestion, AssetsQuestion
 from muster_contracts.queries import CostQuestion, Query
+from muster_contracts.statements import CloseQuestion, StatementQuestion
 from muster_contracts.streams import EVENTS, OBJECTS
 from muster_contracts.subjects import Service
 from muster_contracts.tokens import TokensQuestion
@@ -82,7 +83,8 @@ class Meter:
     def measure(self) -> None:
         """Put the present state into the metrics."""
         keeper = self._keeper
-        self.metrics.refresh(keeper.view if keeper else None, self.prices, self.clock())
+        prices = keeper.prices if keeper else self.prices
+        self.metrics.refresh(keeper.view if keeper else None, prices, self.clock())
         if keeper is not None:
             self.metrics.facts_until.set(keeper.facts_until_ms // 1000)
             self.chassis_metrics.log_pending.labels(SHARD).set(self._pending)
@@ -169,6 +171,8 @@ class Meter:
             Query.ASSETS: self._answer_assets,
             Query.NODE_PRICES: self._answer_node_prices,
             Query.TOKENS: self._answer_tokens,
+            Query.STATEMENT: self._answer_statement,
+            Query.CLOSE: self._answer_close,
         }
         for name, answer in answers.items():
             subject = subjects.query(Service.ACCOUNTING, name)
@@ -198,12 +202,27 @@ class Meter:
         async with self._reporting:
             return codec.encode(await keeper.tokens(asked, self._through_ms(keeper)))
 
+    async def _answer_statement(self, question: dict[str, Any]) -> bytes:
+        asked = codec.decode(StatementQuestion, json.dumps(question).encode())
+        keeper = self._owned()
+        async with self._reporting:
+            return codec.encode(await keeper.statement(asked, self._through_ms(keeper)))
+
+    async def _answer_close(self, question: dict[str, Any]) -> bytes:
+        asked = codec.decode(CloseQuestion, json.dumps(question).encode())
+        keeper = self._owned()
+        if self._behind:
+            raise Transient("the log is not read to its end")
+        async with self._reporting:
+            return codec.encode(await keeper.close(asked, self.clock()))
+
     async def _answer_node_prices(self, _question: dict[str, Any]) -> bytes:
-        spans = self._owned().view.spans
-        return codec.encode(node_prices(spans, self.prices, self.clock()))
+        keeper = self._owned()
+        return codec.encode(node_prices(keeper.view.spans, keeper.prices, self.clock()))
 
     async def _answer_prices(self, _question: dict[str, Any]) -> bytes:
-        return codec.encode(price_list(self.prices))
+        keeper = self._keeper
+        return codec.encode(price_list(self.prices if keeper is None else keeper.prices))
 
     def _owned(self) -> Bookkeeper:
         if self._keeper is None:

@@ -76,6 +76,20 @@ node_facts = Table(
 )
 """What nodes reported (`report`, JSON) and what placement thought of them (`condition`)."""
 
+statements = Table(
+    "statements",
+    metadata,
+    Column("zone", Text, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("month", Text, nullable=False),
+    Column("currency", Text, nullable=False),
+    Column("issued_at_ms", BigInteger, nullable=False),
+    Column("previous", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("lines", LargeBinary, nullable=False),
+)
+"""Statements that were issued, one chain for each zone; rows are only ever added."""
+
 objects = Table(
     "objects",
     metadata,

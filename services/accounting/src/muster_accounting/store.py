@@ -16,11 +16,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from muster_accounting import schema
 from muster_accounting.engine import answering, insert_new, migrate, open_engine
 from muster_accounting.rows import attempt_of, attempt_row, node_fact_of, node_fact_row
+from muster_accounting.statement_rows import statement_of, statement_row
 from muster_accounting.token_rows import token_sum_of, token_use_of, token_use_row
 from muster_domain.errors import Fenced, Transient
 from muster_domain.tokens import TokenUse
 from muster_rating.attempts import Attempt
 from muster_rating.capacity import NodeFact
+from muster_rating.statements import Statement
 from muster_rating.tokens import TokenSum
 from muster_rating.windows import Window
 
@@ -155,6 +157,22 @@ class UsageStore:
         for attempt in await self._attempts(bounding):
             found.setdefault(attempt.key, attempt)
         return [found[key] for key in sorted(found)]
+
+    async def statements(self, zone: str) -> list[Statement]:
+        """The statements that were issued for months of a zone, in order. Raises `Transient`."""
+        table = schema.statements
+        rows = await self._rows(select(table).where(table.c.zone == zone).order_by(table.c.number))
+        return [statement_of(row) for row in rows]
+
+    async def add_statement(self, epoch: int, zone: str, statement: Statement) -> None:
+        """Keep a statement for ever. The same number again changes nothing.
+
+        Raises `Fenced`, `Transient`.
+        """
+        async with self._transaction() as connection:
+            await _fence(connection, epoch, {})
+            row = statement_row(zone, statement)
+            await connection.execute(insert_new(connection, schema.statements), row)
 
     async def open_attempts(self) -> list[Attempt]:
         """Every attempt whose end is not known. Raises `Transient`."""

@@ -14,6 +14,7 @@ from muster_contracts.allocations import (
     AssetsQuestion,
     NodePrices,
 )
+from muster_contracts.budgets import BudgetPage
 from muster_contracts.partitions import PARTITIONS, PLACEMENT_SHARD
 from muster_contracts.queries import (
     CostQuestion,
@@ -37,9 +38,18 @@ from muster_contracts.queries import (
     WorkloadsQuestion,
     row_order,
 )
+from muster_contracts.statement_lines import read_line
+from muster_contracts.statements import (
+    CloseQuestion,
+    StatementLine,
+    StatementPage,
+    StatementQuestion,
+)
 from muster_contracts.subjects import Service
 from muster_contracts.tokens import TokenReport, TokensQuestion
 from muster_domain.errors import InvalidValue, NotFound, Transient
+from muster_rating.periods import month_of
+from muster_rating.statements import Statement
 from muster_runtime.bus import Bus
 
 T = TypeVar("T")
@@ -193,6 +203,20 @@ class Owners:
         )
         return Gathered(value=tuple(answers.value), silent=answers.silent)
 
+    async def budgets(self) -> BudgetPage:
+        """All budgets in their present periods, by name. Raises `Transient`."""
+        answers = await self._scatter(
+            [
+                self._ask(BudgetPage, Service.ADMISSION, Query.BUDGETS, shard, None)
+                for shard in PARTITIONS
+            ]
+        )
+        rows = [row for page in answers.value for row in page.rows]
+        return BudgetPage(
+            rows=tuple(sorted(rows, key=lambda row: (row.budget, row.period))),
+            silent=answers.silent,
+        )
+
     async def nodes(self) -> NodePage:
         """All nodes, sorted by name. Raises `Transient`."""
         nodes: list[NodeRow] = []
@@ -227,6 +251,22 @@ class Owners:
     async def tokens(self, question: TokensQuestion) -> TokenReport:
         """What models used and what it comes to. Raises what accounting raises."""
         return await self._ask_accounting(TokenReport, Query.TOKENS, question)
+
+    async def statement(self, month: str, zone: str) -> tuple[Statement, str]:
+        """A statement with all its lines, and its state. Raises what accounting raises."""
+        lines: list[StatementLine] = []
+        at_ms = 0
+        while True:
+            asked = StatementQuestion(month=month, zone=zone, offset=len(lines), at_ms=at_ms)
+            page = await self._ask_accounting(StatementPage, Query.STATEMENT, asked)
+            lines += page.lines
+            at_ms = page.at_ms
+            if not page.lines or len(lines) >= page.total_lines:
+                return _statement_of(page, lines), page.state
+
+    async def close(self, question: CloseQuestion) -> StatementPage:
+        """Close a month. Raises what accounting raises."""
+        return await self._ask_accounting(StatementPage, Query.CLOSE, question)
 
     async def _ask_accounting(self, kind: type[T], query: Query, question: object | None) -> T:
         return await self._ask(
@@ -267,3 +307,17 @@ class Owners:
             timeout_s=self._timeout_s if timeout_s is None else timeout_s,
         )
         return codec.decode(kind, body, bytes_max=codec.ANSWER_BYTES_MAX)
+
+
+def _statement_of(page: StatementPage, lines: list[StatementLine]) -> Statement:
+    """A statement from its last page and all lines. Raises `Transient` where they do not agree."""
+    if sum(line.micros for line in lines) != page.total_micros:
+        raise Transient("more became known while the statement was read")
+    return Statement(
+        period=month_of(page.period.partition("@")[0], page.zone),
+        number=page.number,
+        currency=page.currency,
+        issued_at_ms=page.issued_at_ms,
+        lines=tuple(read_line(line) for line in lines),
+        previous=page.previous,
+    )

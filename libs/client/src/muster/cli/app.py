@@ -8,7 +8,7 @@ from typing import cast
 import stamina
 import typer
 
-from muster.cli import jobs, objects, reads, running, tokens
+from muster.cli import jobs, money, objects, reads, running, tokens
 from muster.cli.output import complain
 from muster.errors import ClientError, ExitCode
 from muster_domain.errors import MusterError
@@ -39,7 +39,7 @@ def build_app(first_word: str = "") -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for part in (jobs, running, objects, reads, tokens):
+    for part in (jobs, running, objects, reads, tokens, money):
         part.register(app)
     if first_word not in _names_of(app):
         for found in sorted(entry_points(group=COMMANDS), key=lambda entry: entry.name):

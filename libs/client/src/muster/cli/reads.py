@@ -27,6 +27,7 @@ from muster_domain.money import ChargingBasis, IdlePolicy
 
 LIVE = [phase.value for phase in Phase if phase is not Phase.FINISHED]
 LIMIT = 500
+_DIMENSIONS = {"queue": "cluster_queue"}
 
 
 class Status(StrEnum):
@@ -208,13 +209,23 @@ def cost(  # noqa: PLR0913 - one parameter for each option
     basis: Annotated[
         ChargingBasis, typer.Option(help="What queues pay: usage, their quota, or both")
     ] = ChargingBasis.USAGE,
+    lender_credit: Annotated[
+        int, typer.Option("--lender-credit", min=0, max=100, help="Percent lenders get back")
+    ] = 100,
     tokens: Annotated[bool, typer.Option("--tokens", help="A section on tokens too")] = False,
     output: Output = Format.TABLE,
 ) -> None:
-    """Show what a window cost: used, borrowed, lost to preemption, idle, and the sum."""
+    """Show what a window cost: used, borrowed, lent, lost to preemption, idle, and the sum."""
     with connect() as client:
         report = client.cost(
-            {"by": by, "from": start, "to": end, "idle": str(idle), "basis": str(basis)}
+            {
+                "by": _DIMENSIONS.get(by, by),
+                "from": start,
+                "to": end,
+                "idle": str(idle),
+                "basis": str(basis),
+                "lender_credit": str(lender_credit),
+            }
         )
     if output is Format.CSV:
         sys.stdout.write(cost_csv(report))

@@ -48,9 +48,10 @@ def _times(report: CostReport) -> list[tuple[str, Callable[[CostLine], Mapping[s
     ]
     if report.idle_policy not in (IdlePolicy.ROW, IdlePolicy.NONE):
         columns.append(("IDLE", lambda line: line.idle_time))
+    if report.basis is not ChargingBasis.USAGE or any(line.lent_time for line in report.lines):
+        columns.append(("LENT", lambda line: line.lent_time))
     if report.basis is not ChargingBasis.USAGE:
         columns.append(("NOMINAL", lambda line: line.nominal_time))
-        columns.append(("LENT", lambda line: line.lent_time))
         columns.append(("CHARGED", lambda line: line.charged_time))
     return columns
 

@@ -12,6 +12,7 @@ from muster_gateway.composition import Gateway
 from muster_gateway.http import (
     custom_cost,
     jobs,
+    money,
     objects,
     opencost,
     pending,
@@ -41,7 +42,7 @@ def build_api(gateway: Gateway) -> ASGIApp:
     )
     api.state.gateway = gateway
     problems.install(api)
-    for part in (jobs, objects, reads, pending, streams, opencost, custom_cost, tokens):
+    for part in (jobs, objects, reads, pending, streams, opencost, custom_cost, tokens, money):
         api.include_router(part.router)
     return Observed(api, gateway)
 

@@ -1,0 +1,97 @@
+"""`muster budget` and `muster statement`: bars of what is left, and what a month came to."""
+
+from fractions import Fraction
+
+from rich.table import Table
+from rich.text import Text
+
+from muster.rendering.tables import plain_table
+from muster_contracts.budgets import BudgetPage, BudgetRow
+from muster_contracts.statements import StatementView
+from muster_domain.money import MICROS, format_decimal
+
+BAR_WIDTH = 24
+_MILLI_MS_PER_HOUR = 3_600_000 * 1000
+BUDGET_LEGEND = "█ spent  ▓ held  · left"
+
+
+def budget_table(page: BudgetPage) -> Table:
+    """One line for each window of a budget, in its present period."""
+    columns = ["BUDGET", "FOR", "PERIOD", "", "SPENT", "HELD", "LEFT", "LIMIT", "FORECAST"]
+    table = plain_table(columns, right=columns[4:])
+    for row in page.rows:
+        left = None if row.limit_micros is None else _left(row)
+        table.add_row(
+            row.budget,
+            row.scope,
+            row.period,
+            budget_bar(row),
+            _money(row.spent_micros),
+            _money(row.held_micros),
+            "-" if left is None else _money(left),
+            "none" if row.limit_micros is None else f"{_money(row.limit_micros)} {row.currency}",
+            _money(row.forecast_micros),
+        )
+    return table
+
+
+def budget_bar(row: BudgetRow) -> Text:
+    """Spent, held and left of the limit, to scale; what is there shows at least once."""
+    text = Text()
+    if not row.limit_micros:
+        return text
+    parts = (
+        ("█", "red" if row.spent_micros >= row.limit_micros else "green", row.spent_micros),
+        ("▓", "yellow", row.held_micros),
+        ("·", "dim", _left(row)),
+    )
+    scale = max(row.limit_micros, row.spent_micros + row.held_micros)
+    for mark, style, micros in parts:
+        cells = micros * BAR_WIDTH // scale
+        text.append(mark * max(cells, 1 if micros else 0), style=style)
+    return text
+
+
+def statement_table(view: StatementView) -> Table:
+    """One line for each key, then what nobody used, then the sum."""
+    columns = [view.by.upper(), "GPU-H", "BORROWED", "CORRECTIONS", view.currency]
+    table = plain_table(columns, right=columns[1:])
+    for row in view.rows:
+        table.add_row(
+            row.key,
+            _hours(row.gpu_time),
+            _hours(row.borrowed_time),
+            _cents(row.correction_cents),
+            _cents(row.cents),
+        )
+    table.add_row(
+        "total",
+        _hours(sum(row.gpu_time for row in view.rows)),
+        _hours(sum(row.borrowed_time for row in view.rows)),
+        _cents(sum(row.correction_cents for row in view.rows)),
+        _cents(view.total_cents),
+    )
+    return table
+
+
+def statement_heading(view: StatementView) -> str:
+    """What the statement is, in one line."""
+    if not view.number:
+        return f"{view.period} is {view.state}: what would be issued now"
+    return f"{view.period}, statement {view.number}, digest {view.digest}"
+
+
+def _left(row: BudgetRow) -> int:
+    return max(0, (row.limit_micros or 0) - row.spent_micros - row.held_micros)
+
+
+def _money(micros: int) -> str:
+    return format_decimal(Fraction(micros, MICROS), 2)
+
+
+def _cents(cents: int) -> str:
+    return format_decimal(Fraction(cents, 100), 2)
+
+
+def _hours(milli_ms: int) -> str:
+    return format_decimal(Fraction(milli_ms, _MILLI_MS_PER_HOUR), 2)

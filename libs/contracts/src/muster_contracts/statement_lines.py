@@ -1,0 +1,65 @@
+"""Lines of statements to the wire and back."""
+
+from fractions import Fraction
+
+from muster_contracts.statements import StatementLine
+from muster_rating.charges import Charge
+from muster_rating.prices import ALWAYS_MS
+from muster_rating.report import RowKind
+from muster_rating.statements import Line
+
+
+def line_of(line: Line) -> StatementLine:
+    """A line as it is sent and stored."""
+    charge = line.charge
+    hourly = charge.hourly
+    return StatementLine(
+        kind=charge.kind,
+        flavor=charge.flavor,
+        resource=charge.resource,
+        quantity=charge.quantity,
+        start_ms=charge.start_ms,
+        end_ms=charge.end_ms,
+        hourly="" if hourly is None else f"{hourly.numerator}/{hourly.denominator}",
+        per_milli=charge.per_milli,
+        per=charge.per,
+        price_from_ms=None if charge.price_from_ms == ALWAYS_MS else charge.price_from_ms,
+        micros=charge.micros,
+        workload_id=charge.workload_id,
+        attempt=charge.attempt,
+        charge_class=charge.klass,
+        namespace=charge.namespace,
+        workload=charge.workload,
+        cluster_queue=charge.cluster_queue,
+        team=charge.team,
+        user=charge.user,
+        labels=charge.labels,
+        corrects=line.corrects,
+    )
+
+
+def read_line(line: StatementLine) -> Line:
+    """The line that was sent or stored."""
+    charge = Charge(
+        kind=RowKind(line.kind),
+        flavor=line.flavor,
+        resource=line.resource,
+        quantity=line.quantity,
+        start_ms=line.start_ms,
+        end_ms=line.end_ms,
+        hourly=Fraction(line.hourly) if line.hourly else None,
+        per_milli=line.per_milli,
+        per=line.per,
+        price_from_ms=ALWAYS_MS if line.price_from_ms is None else line.price_from_ms,
+        micros=line.micros,
+        workload_id=line.workload_id,
+        attempt=line.attempt,
+        klass=line.charge_class,
+        namespace=line.namespace,
+        workload=line.workload,
+        cluster_queue=line.cluster_queue,
+        team=line.team,
+        user=line.user,
+        labels=line.labels,
+    )
+    return Line(charge=charge, corrects=line.corrects)

@@ -1,0 +1,131 @@
+"""Statements on the wire: what a month came to, line by line, and as a table.
+
+Quantities are milli-units times milliseconds, money is in micros of the currency.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+LINES_MAX = 1000
+"""Lines in one answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementQuestion:
+    """Which month (`2026-06`), in the days of which zone, and its lines from `offset` on.
+
+    `at_ms` asks for what was so then; 0 is now.
+    """
+
+    month: str
+    zone: str = "UTC"
+    offset: int = 0
+    limit: int = LINES_MAX
+    at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseQuestion:
+    """Close a month. Once it is closed, the same again answers the same.
+
+    Refused for some time after its end, and where it does not follow the last that was closed.
+    """
+
+    month: str
+    zone: str = "UTC"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementLine:
+    """One charge. `hourly` is the exact price of `per_milli` milli-units, empty without a price.
+
+    `kind` is usage, or one that belongs to nobody: idle, reserved, unavailable, overallocated.
+    `charge_class` of usage is nominal or borrowed. `corrects` names the earlier period that the line
+    puts right. It was held at times within `[start_ms, end_ms)`.
+    """
+
+    kind: str
+    flavor: str
+    resource: str
+    quantity: int
+    start_ms: int
+    end_ms: int
+    hourly: str
+    per_milli: int
+    per: str
+    price_from_ms: int | None
+    micros: int
+    workload_id: str = ""
+    attempt: int = 0
+    charge_class: str = ""
+    namespace: str = ""
+    workload: str = ""
+    cluster_queue: str = ""
+    team: str = ""
+    user: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    corrects: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementPage:
+    """A statement and some of its lines, `total_lines` in all.
+
+    `state` is open, provisional or closed. Only a closed one has a number, a digest, the digest of
+    the one before it and a time of issue; until then it says what would be issued at `at_ms`.
+    """
+
+    period: str
+    zone: str
+    starts_at_ms: int
+    ends_at_ms: int
+    state: str
+    currency: str
+    total_micros: int
+    total_lines: int
+    lines: tuple[StatementLine, ...]
+    at_ms: int = 0
+    number: int = 0
+    issued_at_ms: int = 0
+    digest: str = ""
+    previous: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementRow:
+    """One row of a statement's table; GPU time in milli-units times milliseconds, and cents.
+
+    `correction_cents` is the part of `cents` that puts earlier months right.
+    """
+
+    key: str
+    gpu_time: int
+    borrowed_time: int
+    cents: int
+    correction_cents: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementView:
+    """A statement as a table by one dimension; the cents of the rows sum to `total_cents`."""
+
+    by: str
+    period: str
+    starts_at_ms: int
+    ends_at_ms: int
+    state: str
+    currency: str
+    rows: tuple[StatementRow, ...]
+    total_cents: int
+    total_micros: int
+    number: int = 0
+    issued_at_ms: int = 0
+    digest: str = ""
+    previous: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredLines:
+    """Stored: the lines of a closed statement."""
+
+    lines: tuple[StatementLine, ...]

@@ -1,0 +1,213 @@
+"""A statement in the forms that people hand on: a table, files, and a page to print."""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from enum import StrEnum
+from html import escape
+
+from muster_contracts.statement_lines import line_of
+from muster_contracts.statements import StatementRow, StatementView
+from muster_domain.errors import InvalidValue
+from muster_gateway.parquet import ColumnType, parquet
+from muster_rating.charges import Charge
+from muster_rating.focus import COLUMNS, focus_rows
+from muster_rating.periods import day_text
+from muster_rating.statements import Statement, statement_rows
+
+UNALLOCATED = "__unallocated__"
+_LABEL = "label:"
+_BY: Mapping[str, Callable[[Charge], str]] = {
+    "team": lambda charge: charge.team,
+    "queue": lambda charge: charge.cluster_queue,
+    "namespace": lambda charge: charge.namespace,
+    "user": lambda charge: charge.user,
+    "workload": lambda charge: f"{charge.namespace}/{charge.workload}",
+    "flavor": lambda charge: charge.flavor,
+}
+_HOUR = 3_600_000 * 1000
+_MONEY = (
+    "BilledCost",
+    "ContractedCost",
+    "EffectiveCost",
+    "ListCost",
+    "PricingCurrencyEffectiveCost",
+)
+_NUMBERS = (
+    "ConsumedQuantity", "ContractedUnitPrice", "ListUnitPrice", "PricingQuantity",
+    "PricingCurrencyContractedUnitPrice", "PricingCurrencyListUnitPrice",
+    "CommitmentDiscountQuantity",
+)  # fmt: skip
+_TIMES = ("BillingPeriodStart", "BillingPeriodEnd", "ChargePeriodStart", "ChargePeriodEnd")
+_FOCUS_TYPES = {
+    **dict.fromkeys(_MONEY, ColumnType.MONEY),
+    **dict.fromkeys(_NUMBERS, ColumnType.QUANTITY),
+    **dict.fromkeys(_TIMES, ColumnType.TIME),
+    "x_Attempt": ColumnType.INTEGER,
+}
+_LINE_COLUMNS = (
+    "corrects", "kind", "charge_class", "team", "user", "namespace", "workload", "workload_id",
+    "attempt", "cluster_queue", "flavor", "resource", "quantity", "start_ms", "end_ms", "hourly",
+    "per", "micros",
+)  # fmt: skip
+_LINE_NUMBERS = ("attempt", "quantity", "start_ms", "end_ms", "micros")
+_LINE_TYPES = dict.fromkeys(_LINE_NUMBERS, ColumnType.INTEGER)
+
+
+class Form(StrEnum):
+    """What a statement is asked for as."""
+
+    JSON = "json"
+    CSV = "csv"
+    PARQUET = "parquet"
+    HTML = "html"
+    FOCUS = "focus"
+    FOCUS_PARQUET = "focus-parquet"
+
+    @property
+    def media_type(self) -> str:
+        """What it is called on the web."""
+        match self:
+            case Form.JSON:
+                return "application/json"
+            case Form.CSV | Form.FOCUS:
+                return "text/csv; charset=utf-8"
+            case Form.HTML:
+                return "text/html; charset=utf-8"
+            case Form.PARQUET | Form.FOCUS_PARQUET:
+                return "application/vnd.apache.parquet"
+
+
+def key_of(by: str) -> Callable[[Charge], str]:
+    """How to group charges. Raises `InvalidValue`."""
+    if by.startswith(_LABEL) and len(by) > len(_LABEL):
+        name = by.removeprefix(_LABEL)
+        return lambda charge: charge.labels.get(name, "") or UNALLOCATED
+    found = _BY.get(by)
+    if found is None:
+        fix = f"use {', '.join(sorted(_BY))} or label:<key>"
+        raise InvalidValue(f"statements are not kept by {by!r}", field="by", fix=fix)
+    return lambda charge: found(charge) or UNALLOCATED
+
+
+def view_of(statement: Statement, state: str, by: str) -> StatementView:
+    """The statement as a table. Raises `InvalidValue`."""
+    rows = statement_rows(statement, key_of(by), _is_gpu)
+    is_closed = state == "closed"
+    return StatementView(
+        by=by,
+        period=statement.period.id,
+        starts_at_ms=statement.period.start_ms,
+        ends_at_ms=statement.period.end_ms,
+        state=state,
+        currency=statement.currency,
+        rows=tuple(StatementRow(**asdict(row)) for row in rows),
+        total_cents=sum(row.cents for row in rows),
+        total_micros=statement.total_micros,
+        number=statement.number if is_closed else 0,
+        issued_at_ms=statement.issued_at_ms if is_closed else 0,
+        digest=statement.digest if is_closed else "",
+        previous=statement.previous if is_closed else "",
+    )
+
+
+def focus_csv(statement: Statement, provider: str) -> bytes:
+    """The statement in FOCUS 1.2; what is null is empty."""
+    return _csv(COLUMNS, focus_rows(statement, provider)).encode()
+
+
+def focus_parquet(statement: Statement, provider: str) -> bytes:
+    """The same with types: money, quantities and times."""
+    return parquet(COLUMNS, focus_rows(statement, provider), _FOCUS_TYPES)
+
+
+def lines_csv(statement: Statement) -> bytes:
+    """Every line, quantities in milli-units times milliseconds and money in micros."""
+    return _csv(_LINE_COLUMNS, _lines(statement)).encode()
+
+
+def lines_parquet(statement: Statement) -> bytes:
+    """The same with types."""
+    return parquet(_LINE_COLUMNS, _lines(statement), _LINE_TYPES)
+
+
+def _lines(statement: Statement) -> Iterable[Mapping[str, str | None]]:
+    for line in statement.lines:
+        told = asdict(line_of(line))
+        yield {name: str(told[name]) for name in _LINE_COLUMNS}
+
+
+def _csv(columns: Sequence[str], rows: Iterable[Mapping[str, str | None]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow(["" if row[name] is None else row[name] for name in columns])
+    return text.getvalue()
+
+
+def page_of(view: StatementView, zone: str) -> bytes:
+    """A page that prints on one or more sheets: the total, a chart, and the table."""
+    largest = max((abs(row.cents) for row in view.rows), default=0) or 1
+    bars, cells = "", ""
+    for place, row in enumerate(view.rows):
+        width = abs(row.cents) * 400 // largest
+        shade = "idle" if row.key.startswith("__") else "used"
+        bars += (
+            f'<text x="0" y="{place * 24 + 16}">{escape(row.key)}</text>'
+            f'<rect class="{shade}" x="180" y="{place * 24 + 4}" width="{width}" height="16"/>'
+            f'<text x="{190 + width}" y="{place * 24 + 16}">{_decimal(row.cents)}</text>'
+        )
+        cells += (
+            f"<tr><th>{escape(row.key)}</th><td>{_hours(row.gpu_time)}</td>"
+            f"<td>{_hours(row.borrowed_time)}</td><td>{_decimal(row.correction_cents)}</td>"
+            f"<td>{_decimal(row.cents)}</td></tr>"
+        )
+    first = day_text(view.starts_at_ms, zone)
+    last = day_text(view.ends_at_ms - 1, zone)
+    issued = (
+        f"No. {view.number}, issued {day_text(view.issued_at_ms, zone)}, digest {view.digest}"
+        if view.number
+        else f"not issued: the period is {view.state}"
+    )
+    height = len(view.rows) * 24 + 8
+    total = f"{_decimal(view.total_cents)} {escape(view.currency)}"
+    title = f"Statement {escape(view.period)}"
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
+        f"<style>{_STYLE}</style><h1>{title}</h1><p>{first} to {last}, {escape(zone)}. "
+        f"{escape(issued)}</p><p class=total>{total}</p>"
+        f'<svg viewBox="0 0 720 {height}" role="img" aria-label="Cost by {escape(view.by)}">'
+        f"{bars}</svg><table><thead><tr><th>{escape(view.by)}</th><th>GPU-h</th>"
+        f"<th>of these borrowed</th><th>corrections</th><th>{escape(view.currency)}</th></tr>"
+        f"</thead><tbody>{cells}</tbody><tfoot><tr><th>total</th><td>"
+        f"{_hours(sum(row.gpu_time for row in view.rows))}</td><td>"
+        f"{_hours(sum(row.borrowed_time for row in view.rows))}</td><td>"
+        f"{_decimal(sum(row.correction_cents for row in view.rows))}</td>"
+        f"<td>{_decimal(view.total_cents)}</td></tr></tfoot></table></html>"
+    ).encode()
+
+
+_STYLE = (
+    "body{font:14px/1.4 system-ui,sans-serif;margin:2em auto;max-width:52em;color:#222}"
+    "svg{width:100%;font-size:13px}rect.used{fill:#2a6f97}rect.idle{fill:#adb5bd}"
+    "table{border-collapse:collapse;width:100%}th,td{padding:.25em .6em;text-align:right}"
+    "th:first-child{text-align:left}thead th,tfoot *{border-top:1px solid #222}"
+    ".total{font-size:2em;margin:.2em 0}tr{break-inside:avoid}"
+    "@media print{body{margin:0;max-width:none}@page{size:A4;margin:18mm}}"
+)
+
+
+def _is_gpu(resource: str) -> bool:
+    return resource.rpartition("/")[2].startswith(("gpu", "mig-"))
+
+
+def _hours(milli_ms: int) -> str:
+    sign = -1 if milli_ms < 0 else 1
+    return _decimal(sign * ((abs(milli_ms) * 100 + _HOUR // 2) // _HOUR))
+
+
+def _decimal(hundredths: int) -> str:
+    whole, part = divmod(abs(hundredths), 100)
+    return f"{'-' if hundredths < 0 else ''}{whole:,}.{part:02d}"
