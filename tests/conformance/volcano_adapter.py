@@ -12,7 +12,15 @@ from volcano_plugins import CUSTOM_PLUGINS
 
 from muster_domain.nodes import NodeCondition
 from muster_domain.queues import HyperNode, PriorityClass, VolcanoQueue
-from muster_domain.volcano import DisruptionBudget, NamespaceQuota, Pod, PodGroup
+from muster_domain.volcano import (
+    DeviceClaim,
+    DeviceClass,
+    DeviceSlice,
+    DisruptionBudget,
+    NamespaceQuota,
+    Pod,
+    PodGroup,
+)
 from muster_domain.volcano_scheduler import PluginOption, SchedulerConfiguration, Switch
 from muster_manifests import (
     LoadOptions,
@@ -36,6 +44,9 @@ STATE_KINDS = {
     "pods": ("v1", "Pod"),
     "resourceQuotas": ("v1", "ResourceQuota"),
     "pdbs": ("policy/v1", "PodDisruptionBudget"),
+    "resourceClaims": ("resource.k8s.io/v1", "ResourceClaim"),
+    "deviceClasses": ("resource.k8s.io/v1", "DeviceClass"),
+    "resourceSlices": ("resource.k8s.io/v1", "ResourceSlice"),
 }
 
 
@@ -79,6 +90,9 @@ def load_snapshot(objects: Mapping[str, Any], shard: Mapping[str, Any] | None) -
         pods=tuple(found for found in state if isinstance(found, Pod)),
         disruption_budgets=tuple(f for f in state if isinstance(f, DisruptionBudget)),
         namespace_quotas=tuple(f for f in state if isinstance(f, NamespaceQuota)),
+        device_claims=tuple(found for found in state if isinstance(found, DeviceClaim)),
+        device_classes=tuple(found for found in state if isinstance(found, DeviceClass)),
+        device_slices=tuple(found for found in state if isinstance(found, DeviceSlice)),
         shard=shard_of(shard),
     )
 

@@ -164,6 +164,38 @@ class NamespaceQuota:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceClaim:
+    """A ResourceClaim: how many devices of which classes it asks for. Pods may share one."""
+
+    namespace: str
+    name: str
+    devices: Mapping[str, int]
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceClass:
+    """Devices of one driver. `unreadable` is a selector that says more than which driver."""
+
+    name: str
+    driver: str = ""
+    unreadable: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceSlice:
+    """So many devices of one driver on one node."""
+
+    node: str
+    driver: str
+    devices: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CpuPlace:
     """Where one processor sits."""
 

@@ -9,6 +9,9 @@ from muster_domain.queues import NodeGroups
 from muster_domain.selectors import Requirement, Selector, SelectorOperator
 from muster_domain.volcano import (
     CpuPlace,
+    DeviceClaim,
+    DeviceClass,
+    DeviceSlice,
     DisruptionBudget,
     NamespaceQuota,
     NodeUsage,
@@ -327,3 +330,41 @@ def test_the_fullest_card_first_by_binpack_the_emptiest_by_spread() -> None:
 
     assert cards("binpack") == [(0,), (0,)]
     assert cards("spread") == [(0,), (1,)]
+
+
+def test_a_capability_bounds_the_devices_that_pods_claim_and_a_shared_claim_counts_once() -> None:
+    claims = tuple(DeviceClaim(namespace="ns", name=n, devices={"gpu": 1}) for n in ("one", "two"))
+    members = [
+        pod("x", f"x-{number}", resource_claims=(claim,))
+        for number, claim in enumerate(("one", "one", "two"))
+    ]
+    cluster = snapshot(
+        [node("a")], [gang("x", 0, members)], queues=[queue("q", capability="deviceclass/gpu=1")]
+    )
+    arguments = {"capacity.DynamicResourceAllocationEnable": "true"}
+    plan = run_session(
+        replace(cluster, device_claims=claims), with_arguments("allocate", "capacity", **arguments)
+    )
+    assert sorted(binds(plan)) == ["x-0", "x-1"]
+
+
+def test_devices_are_claimed_where_their_driver_has_some_left() -> None:
+    claims = tuple(DeviceClaim(namespace="ns", name=n, devices={"gpu": 1}) for n in ("one", "two"))
+    members = [pod("x", f"x-{n}", resource_claims=(n,)) for n in ("one", "two")]
+    cluster = replace(
+        snapshot([node("a"), node("b")], [gang("x", 0, members)]),
+        device_claims=claims,
+        device_classes=(DeviceClass(name="gpu", driver="gpu.example.com"),),
+        device_slices=(DeviceSlice(node="b", driver="gpu.example.com", devices=1),),
+    )
+    arguments = {"predicate.DynamicResourceAllocationEnable": "true"}
+    configuration = SchedulerConfiguration(
+        actions=("allocate",),
+        tiers=((PluginOption(name="gang"), PluginOption(name="predicates", arguments=arguments)),),
+    )
+    assert binds(run_session(cluster, configuration)) == {"x-one": "b"}
+    odd = replace(cluster, device_classes=(DeviceClass(name="gpu", unreadable="device.healthy"),))
+    refused = run_session(odd, configuration).outcomes["ns/x"].refusals
+    assert [refusal.reason for refusal in refused] == [
+        "device class gpu has a selector that is not understood"
+    ]

@@ -13,7 +13,7 @@ def outcome_of(session: Session, job: Job) -> JobOutcome:
         verdict=verdict,
         message=message,
         tasks={status: job.counts[status] for status in TaskStatus if status in job.counts},
-        refusals=() if verdict is Verdict.SCHEDULED else job.refusals,
+        refusals=job.refusals if job.pending else (),
         hyper_node=job.hyper_node,
     )
 

@@ -118,18 +118,18 @@ class Point(Generic[F]):
     """One extension point. Without a switch every plugin that is configured is asked."""
 
     switch: Switch | None = None
-    _by_plugin: dict[str, F] = field(default_factory=dict[str, F])
+    _by_plugin: dict[str, list[F]] = field(default_factory=dict[str, list[F]])
     _tiers: list[list[F]] = field(default_factory=list[list[F]])
 
     def add(self, plugin: PluginOption, function: F) -> None:
-        """Register a plugin's function; it counts only where the plugin's switch is on."""
+        """Register one more function of a plugin; it counts where the plugin's switch is on."""
         if self.switch is None or self.switch in plugin.enabled:
-            self._by_plugin[plugin.name] = function
+            self._by_plugin.setdefault(plugin.name, []).append(function)
 
     def arrange(self, tiers: Sequence[Sequence[PluginOption]]) -> None:
         """Put the functions in the order of the tiers."""
         arranged = [
-            [self._by_plugin[plugin.name] for plugin in tier if plugin.name in self._by_plugin]
+            [function for plugin in tier for function in self._by_plugin.get(plugin.name, ())]
             for tier in tiers
         ]
         self._tiers = [tier for tier in arranged if tier]

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from muster_domain.nodes import Node, NodeCondition
 from muster_domain.queues import HyperNode, PriorityClass, VolcanoQueue
 from muster_domain.volcano import (
+    DeviceClaim,
+    DeviceClass,
+    DeviceSlice,
     DisruptionBudget,
     NamespaceQuota,
     NodeUsage,
@@ -46,6 +49,9 @@ class SessionSnapshot:
     namespace_quotas: tuple[NamespaceQuota, ...] = ()
     numa: tuple[NumaTopology, ...] = ()
     usage: tuple[NodeUsage, ...] = ()
+    device_claims: tuple[DeviceClaim, ...] = ()
+    device_classes: tuple[DeviceClass, ...] = ()
+    device_slices: tuple[DeviceSlice, ...] = ()
     shard: NodeShard | None = None
     revoked_at_ms: int | None = None
     columns: Columns | None = field(default=None, compare=False)

@@ -2,7 +2,8 @@
 
 Rules 2.12b and, with `enableHierarchy`, 2.12c: a task must fit its queue and every queue above, up
 to their ceilings; below what it deserves a queue may reclaim. Argument `ancestorReclaimLevel` (0):
-how many steps above a queue others speak for it.
+how many steps above a queue others speak for it. With `capacity.DynamicResourceAllocationEnable` a
+capability of `deviceclass/NAME` bounds the devices that pods claim.
 
 A queue whose parent is missing, or whose parents go in a circle, or that holds jobs though it has
 children, is shut off by itself with everything under it; the others go on.
@@ -23,6 +24,7 @@ from muster_scheduling.volcano.amounts import (
     total_of,
 )
 from muster_scheduling.volcano.arguments import Arguments
+from muster_scheduling.volcano.device_claims import DeviceClaims, DeviceQuota
 from muster_scheduling.volcano.job import Job, Task
 from muster_scheduling.volcano.points import Vote
 from muster_scheduling.volcano.queue_levels import ROOT_QUEUE, QueueLevels, build_levels
@@ -32,13 +34,19 @@ from muster_scheduling.volcano.session import Session
 def open_capacity(session: Session, option: PluginOption) -> None:
     """Register the order of queues, what they may hold, and who may be reclaimed from."""
     hierarchical = Switch.HIERARCHY in option.enabled
-    steps = Arguments(option.arguments).integer("ancestorReclaimLevel", 0)
+    arguments = Arguments(option.arguments)
+    steps = arguments.integer("ancestorReclaimLevel", 0)
     levels = build_levels(session, hierarchical=hierarchical)
     follow(session, option, levels.chains)
-    plugin = _Capacity(session, levels, steps if hierarchical else 0)
+    devices = None
+    if arguments.flag("capacity.DynamicResourceAllocationEnable"):
+        chains = {name: [a.queue.name for a in chain] for name, chain in levels.chains.items()}
+        devices = DeviceQuota(DeviceClaims(session, option), chains, session)
+        session.points.job_enqueued.add(option, devices.let_in)
+    plugin = _Capacity(session, levels, steps if hierarchical else 0, devices)
     points = session.points
     points.queue_order.add(option, plugin.order)
-    points.allocatable.add(option, lambda queue, task: plugin.holds(queue, task.requests))
+    points.allocatable.add(option, plugin.allocatable)
     points.preemptive.add(option, plugin.may_reclaim)
     points.reclaimable.add(option, plugin.victims)
     points.bundle.add(option, plugin.bundle_allowed)
@@ -48,10 +56,13 @@ def open_capacity(session: Session, option: PluginOption) -> None:
 
 
 class _Capacity:
-    def __init__(self, session: Session, levels: QueueLevels, steps: int) -> None:
+    def __init__(
+        self, session: Session, levels: QueueLevels, steps: int, devices: DeviceQuota | None
+    ) -> None:
         self._session = session
         self._levels = levels
         self._steps = steps
+        self._devices = devices
 
     def order(self, left: VolcanoQueue, right: VolcanoQueue) -> int:
         """By priority; then leaves; then the shares of the queues where the paths part."""
@@ -72,6 +83,11 @@ class _Capacity:
             covers_asked(account.real_capability, total_of((account.allocated, asked)), asked)
             for account in self._levels.chains[queue.name]
         )
+
+    def allocatable(self, queue: VolcanoQueue, task: Task) -> bool:
+        """Whether the ceilings have room for a task and the devices it claims."""
+        devices = self._devices is None or self._devices.holds(queue.name, (task,))
+        return devices and self.holds(queue, task.requests)
 
     def may_reclaim(self, queue: VolcanoQueue, tasks: Sequence[Task]) -> bool:
         """Whether the queue, or one near above it, is due some of what is asked.
@@ -134,6 +150,9 @@ class _Capacity:
             )
             for account in self._levels.chains[queue.name]
         )
+        devices = self._devices
+        if fits and devices is not None:
+            fits = devices.holds(queue.name, job.tasks.values(), waiting=True)
         return Vote.PERMIT if fits else Vote.REJECT
 
     def _usable(self, queue: VolcanoQueue) -> bool:

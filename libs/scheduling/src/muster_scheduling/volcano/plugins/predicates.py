@@ -3,7 +3,8 @@
 Node selector and affinity, taints, nodes that take no pods, host ports, pod affinity and
 anti-affinity, required topology spreading. Arguments, all true: `predicate.NodeAffinityEnable`,
 `predicate.NodePortsEnable`, `predicate.TaintTolerationEnable`, `predicate.PodAffinityEnable`,
-`predicate.PodTopologySpreadEnable`. With `enablePreemptable` off, a node that refuses a pod for its
+`predicate.PodTopologySpreadEnable`; and `predicate.DynamicResourceAllocationEnable`, false, for
+devices that pods claim. With `enablePreemptable` off, a node that refuses a pod for its
 neighbours does so even if they were evicted, as far as preempt looks for the cheapest node.
 """
 
@@ -15,6 +16,7 @@ from muster_scheduling.placement.eligibility import eligibility
 from muster_scheduling.placement.outcome import Predicate
 from muster_scheduling.placement.request import PodSetRequest
 from muster_scheduling.volcano.arguments import Arguments
+from muster_scheduling.volcano.device_claims import DeviceClaims
 from muster_scheduling.volcano.job import Task
 from muster_scheduling.volcano.neighbours import (
     count_by_domain,
@@ -52,6 +54,8 @@ def open_predicates(session: Session, option: PluginOption) -> None:
         if task.pod.spread and arguments.flag("predicate.PodTopologySpreadEnable", default=True):
             _screen_spread(session, task, screening)
 
+    if arguments.flag("predicate.DynamicResourceAllocationEnable"):
+        session.points.screen.add(option, DeviceClaims(session, option).screen)
     session.points.screen.add(option, screen)
     session.points.second_look.add(option, screen)
 

@@ -52,7 +52,7 @@ def open_resource_strategy_fit(session: Session, option: PluginOption) -> None:
     scarce = Arguments(arguments.mapping("sra"))
     if scarce.flag("enable"):
         session.points.node_score.add(
-            option, lambda task, _: score(task, _) + _scarcity_score(session, task, scarce)
+            option, lambda task, _: _scarcity_score(session, task, scarce)
         )
     kept = Arguments(arguments.mapping("proportional"))
     if kept.flag("enable"):
