@@ -27,6 +27,7 @@ PARAMETERS: dict[str, Json] = {
     "namespace": {
         "description": f"Namespace, escaped; `{NO_NAMESPACE}` where there is none",
     },
+    "budget": {"description": "Name of the budget, escaped"},
     "node": {"description": "Name of the node, escaped"},
     "partition": {
         "description": f"Who decides about the workload; `{EVERY_PARTITION}` while nobody knows",
