@@ -1,6 +1,7 @@
 """`muster simulate`: what would happen, in virtual time."""
 
 import dataclasses
+import gc
 import json
 from enum import StrEnum
 from pathlib import Path
@@ -19,6 +20,8 @@ from muster_simulation.scenario import Scenario, load_scenario
 from muster_simulation.summary import HOUR_MS, Row, span
 
 DIFFERENT = 1
+COLLECT_AFTER = 50_000
+"""Objects between two looks for garbage in circles: a run makes millions, and hardly any circle."""
 
 
 class Output(StrEnum):
@@ -79,6 +82,7 @@ def _with_trace(scenario: Scenario, trace: Path | None) -> Scenario:
 
 
 def _run(scenario: Scenario, seed: int, console: Console, told: Tell) -> Replayed:
+    gc.set_threshold(COLLECT_AFTER)
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
     )  # fmt: skip

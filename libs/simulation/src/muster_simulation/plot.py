@@ -187,10 +187,10 @@ def _log_scale(worst_ms: int) -> Callable[[int], int]:
 
 
 def round_up(value: int) -> int:
-    """The next number of the form 1, 2, 4 or 8 times a power of ten."""
+    """The next number of the form 1, 2, 4, 6 or 8 times a power of ten."""
     size = 1
     while True:
-        for step in (1, 2, 4, 8):
+        for step in (1, 2, 4, 6, 8):
             if step * size >= value:
                 return step * size
         size *= 10
