@@ -11,7 +11,7 @@ from prometheus_client import generate_latest
 
 from muster_accounting.bookkeeper import Bookkeeper
 from muster_accounting.facts import TEAM_LABEL
-from muster_accounting.meter import Meter
+from muster_accounting.meter import DRIFT_EVERY_S, Meter
 from muster_accounting.metrics import AccountingMetrics
 from muster_accounting.rebuild import Comparison, compare, rebuild
 from muster_accounting.store import SHARD, UsageStore
@@ -49,7 +49,9 @@ async def bus(nats: KillableServer) -> AsyncIterator[Bus]:
 
 
 @asynccontextmanager
-async def metering(bus: Bus, home: Home, instance: str = "one") -> AsyncIterator[Meter]:
+async def metering(
+    bus: Bus, home: Home, instance: str = "one", drift_every_s: float = DRIFT_EVERY_S
+) -> AsyncIterator[Meter]:
     """A replica from its start to a clean stop."""
     store = UsageStore(home.url)
     await store.prepare()
@@ -63,7 +65,7 @@ async def metering(bus: Bus, home: Home, instance: str = "one") -> AsyncIterator
         chassis_metrics=chassis_metrics,
         clock=lambda: NOW_MS,
         lag_max=1000,
-        drift_every_s=0.05,
+        drift_every_s=drift_every_s,
     )
     leases = Leases(bus.client, service=Service.ACCOUNTING, instance=instance, shards=(SHARD,))
     task = asyncio.create_task(leases.run(meter.own))
@@ -247,7 +249,7 @@ async def test_tokens_of_this_month_are_compared_with_their_hardware(bus: Bus, h
     fact = TokensReported(uses=(use,))
     log = Log()
     log.say(Service.GATEWAY, fact, subjects.tokens_event("tokens_reported", "ns-a"), NOW_MS)
-    async with metering(bus, home) as meter:
+    async with metering(bus, home, drift_every_s=0.1) as meter:
         await bus.publish([outgoing(received) for received in log.messages])
 
         def shown() -> bool:

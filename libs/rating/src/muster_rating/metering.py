@@ -29,6 +29,21 @@ class Balance:
     unavailable: int
     overallocated: int
 
+    def __add__(self, other: "Balance") -> "Balance":
+        """Two stretches together."""
+        return Balance(
+            capacity=self.capacity + other.capacity,
+            held=self.held + other.held,
+            idle=self.idle + other.idle,
+            reserved=self.reserved + other.reserved,
+            unavailable=self.unavailable + other.unavailable,
+            overallocated=self.overallocated + other.overallocated,
+        )
+
+
+EMPTY = Balance(capacity=0, held=0, idle=0, reserved=0, unavailable=0, overallocated=0)
+"""No time at all."""
+
 
 def balance(
     pair: Pair, holdings: Sequence[Holding], spans: Sequence[CapacitySpan], window: Window

@@ -96,6 +96,11 @@ class PriceBook:
         """The price that holds at a moment."""
         return self.windows(flavor, resource, Window(at_ms, at_ms + 1))[0].price
 
+    def changes(self, window: Window) -> tuple[int, ...]:
+        """The moments inside the window at which some price begins, in order, each once."""
+        starts = {price.effective_from_ms for price in self.prices}
+        return tuple(sorted(at for at in starts if window.start_ms < at < window.end_ms))
+
     @cached_property
     def _by_pair(self) -> dict[tuple[str, str], tuple[Price, ...]]:
         return {

@@ -5,18 +5,16 @@ sum to the total to the last micro-unit. In time and in money what rows are char
 capacity x price x time, whatever the dimension, the idle policy and the charging basis.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 
 from muster_domain.money import ChargingBasis, IdlePolicy, nearest, round_rows, split
 from muster_rating.attempts import Attempt, Owner, Pair, settled
-from muster_rating.borrowing import loans
 from muster_rating.capacity import CapacitySpan
-from muster_rating.catalogs import Catalog, QueueQuota, quota_windows
+from muster_rating.catalogs import Catalog
 from muster_rating.charging import (
-    Quotas,
     Rules,
     checked,
     committed,
@@ -26,8 +24,9 @@ from muster_rating.charging import (
 )
 from muster_rating.dimensions import QUEUE, KeyOf, key_of
 from muster_rating.holdings import Holding, holdings_by_pair
-from muster_rating.metering import Balance, balance, idle_by_node, seats_of
 from muster_rating.prices import Price, PriceBook
+from muster_rating.rollups import NOBODY, Holder, Roll, absorb, between
+from muster_rating.slices import Metered, Slice, add, measure, spans_by_pair
 from muster_rating.windows import Window
 
 BY_USAGE = Rules()
@@ -50,11 +49,16 @@ class RowKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Books:
-    """Everything that was metered: attempts, capacity and what was declared, in order of time."""
+    """Everything that was metered: attempts, capacity and what was declared, in order of time.
+
+    `rolls` are in order, too, and no price changes inside one. Of the attempts only those are
+    needed that held something between them.
+    """
 
     attempts: tuple[Attempt, ...]
     capacity: tuple[CapacitySpan, ...]
     catalogs: tuple[Catalog, ...] = ()
+    rolls: tuple[Roll, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -133,56 +137,25 @@ def cost_table(
     attempts = tuple(settled(books.attempts))
     builder = _Builder(prices=prices, by=by, key=key_of(by), keep=keep, rules=rules)
     holdings = holdings_by_pair(attempts)
-    spans = _spans_by_pair(books.capacity)
-    for pair in sorted({*holdings, *spans}):
-        of_pair = [h for h in holdings.get(pair, ()) if window.overlap_ms(h.reserved_ms, h.end_ms)]
-        capacity = [s for s in spans.get(pair, ()) if window.overlap_ms(s.start_ms, s.end_ms)]
-        for rated in prices.windows(*pair, window):
-            found = _Slice(balance=balance(pair, of_pair, capacity, rated.window))
-            for part, quotas in quota_windows(books.catalogs, pair, rated.window):
-                builder.measure(found, pair, of_pair, part, quotas)
-            if rules.idle is IdlePolicy.NODE:
-                found.idle_on = idle_by_node(pair, of_pair, capacity, rated.window)
-                builder.measure_nodes(found, pair, of_pair, rated.window)
-            builder.add(found, pair, rated.price)
+    spans = spans_by_pair(books.capacity)
+    held = {pair for part in books.rolls for pair, of in part.slices.items() if of.cells}
+    for pair in sorted({*holdings, *spans, *held}):
+        metered = Metered(
+            pair=pair,
+            holdings=[
+                h for h in holdings.get(pair, ()) if window.overlap_ms(h.reserved_ms, h.end_ms)
+            ],
+            capacity=[s for s in spans.get(pair, ()) if window.overlap_ms(s.start_ms, s.end_ms)],
+            catalogs=books.catalogs,
+        )
+        found = [
+            (builder.measure(metered, books.rolls, rated.window), rated.price)
+            for rated in prices.windows(*pair, window)
+        ]
+        if pair in spans or any(part.cells for part, _ in found):
+            for part, price in found:
+                builder.add(part, pair, price)
     return builder.finish(window, has_open=any(attempt.is_open for attempt in attempts))
-
-
-def _spans_by_pair(spans: Iterable[CapacitySpan]) -> dict[Pair, list[CapacitySpan]]:
-    found: dict[Pair, list[CapacitySpan]] = {}
-    for span in spans:
-        found.setdefault((span.flavor, span.resource), []).append(span)
-    return found
-
-
-@dataclass(slots=True)
-class _Cell:
-    held: int = 0
-    borrowed: int = 0
-    lost: int = 0
-    waiting: int = 0
-
-
-@dataclass(slots=True, kw_only=True)
-class _Slice:
-    """One pair while one price held: where the capacity went, and who had the held part."""
-
-    balance: Balance
-    cells: dict[str, _Cell] = field(default_factory=dict[str, _Cell])
-    quotas: Quotas = field(default_factory=Quotas)
-    idle_on: dict[str, int] = field(default_factory=dict[str, int])
-    held_on: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
-    others_on: dict[str, int] = field(default_factory=dict[str, int])
-
-    @property
-    def held(self) -> dict[str, int]:
-        """What each key held."""
-        return {key: cell.held for key, cell in self.cells.items()}
-
-    @property
-    def others(self) -> int:
-        """What was held by those that the table does not show."""
-        return self.balance.held - sum(cell.held for cell in self.cells.values())
 
 
 @dataclass(slots=True, kw_only=True)
@@ -196,53 +169,38 @@ class _Builder:
     unpriced: set[Pair] = field(default_factory=set[Pair])
     capacity_cost: Fraction = Fraction(0)
 
-    def measure(
-        self,
-        into: _Slice,
-        pair: Pair,
-        holdings: list[Holding],
-        window: Window,
-        quotas: Mapping[str, QueueQuota],
-    ) -> None:
-        """Add what owners had in a part of the slice in which quotas stay the same."""
-        found = loans(holdings, quotas, window)
-        for holding in holdings:
-            if self.keep is not None and not self.keep(holding.owner):
-                continue
-            held, waiting = holding.held(window), holding.waiting(window)
-            if not held and not waiting:
-                continue
-            attempt = holding.attempt
-            borrowed = found.borrowed.get(attempt.key, 0)
-            cell = into.cells.setdefault(self.key(attempt, holding.owner, pair[0]), _Cell())
-            cell.held += held
-            cell.waiting += waiting
-            cell.lost += held if attempt.was_preempted else 0
-            cell.borrowed += borrowed
-            _add(into.quotas.borrowed, holding.owner.cluster_queue, borrowed)
-        for told, added in (
-            (into.quotas.lent, found.lent),
-            (into.quotas.nominal, found.nominal),
-            (into.quotas.unused, found.unused),
-        ):
-            for queue, quantity in added.items():
-                _add(told, queue, quantity)
+    def measure(self, metered: Metered, rolls: Sequence[Roll], window: Window) -> Slice[str]:
+        """A pair while one price held, from rolls as far as there are any."""
+        found: Slice[str] = Slice()
+        flavor = metered.pair[0]
+        inside = [
+            part
+            for part in rolls
+            if window.start_ms <= part.window.start_ms and part.window.end_ms <= window.end_ms
+        ]
+        nodes = self.rules.idle is IdlePolicy.NODE
+        for part in between([part.window for part in inside], window):
+            measure(
+                found, metered, part, lambda holding: self._key_of(holding, flavor), nodes=nodes
+            )
+        for part in inside:
+            rolled = part.slices.get(metered.pair)
+            if rolled is not None:
+                absorb(found, rolled, lambda holder: self._key_of_holder(holder, flavor))
+        return found
 
-    def measure_nodes(
-        self, into: _Slice, pair: Pair, holdings: list[Holding], window: Window
-    ) -> None:
-        """Add what was held on each node, by key."""
-        for holding in holdings:
-            shown = self.keep is None or self.keep(holding.owner)
-            key = self.key(holding.attempt, holding.owner, pair[0])
-            held_ms = window.overlap_ms(holding.seated_ms or 0, holding.end_ms)
-            for node, quantity in seats_of(holding, pair):
-                if shown:
-                    _add(into.held_on.setdefault(node, {}), key, quantity * held_ms)
-                else:
-                    _add(into.others_on, node, quantity * held_ms)
+    def _key_of(self, holding: Holding, flavor: str) -> str | None:
+        if self.keep is not None and not self.keep(holding.owner):
+            return None
+        return self.key(holding.attempt, holding.owner, flavor)
 
-    def add(self, found: _Slice, pair: Pair, price: Price | None) -> None:
+    def _key_of_holder(self, holder: Holder, flavor: str) -> str | None:
+        owner = holder.owner
+        if self.keep is not None and not self.keep(owner):
+            return None
+        return self.key(NOBODY, owner, flavor)
+
+    def add(self, found: Slice[str], pair: Pair, price: Price | None) -> None:
         """Price a slice and add it to the rows."""
         resource = pair[1]
         if price is not None:
@@ -251,31 +209,31 @@ class _Builder:
             self.unpriced.add(pair)
         for key, cell in found.cells.items():
             row = self._row(RowKind.USAGE, key)
-            _add(row.held, resource, cell.held)
-            _add(row.borrowed, resource, cell.borrowed)
-            _add(row.lost, resource, cell.lost)
-            _add(row.waiting, resource, cell.waiting)
+            add(row.held, resource, cell.held)
+            add(row.borrowed, resource, cell.borrowed)
+            add(row.lost, resource, cell.lost)
+            add(row.waiting, resource, cell.waiting)
             if price is not None:
                 row.lost_cost += price.micros_per_unit * cell.lost
         if self.by == QUEUE and self.keep is None:
             for queue, quantity in found.quotas.lent.items():
-                _add(self._row(RowKind.USAGE, queue).lent, resource, quantity)
+                add(self._row(RowKind.USAGE, queue).lent, resource, quantity)
             for queue, quantity in found.quotas.nominal.items():
                 if quantity:
-                    _add(self._row(RowKind.USAGE, queue).nominal, resource, quantity)
+                    add(self._row(RowKind.USAGE, queue).nominal, resource, quantity)
         if self.rules.basis is ChargingBasis.USAGE:
             self._charge_usage(found, resource, price)
         else:
             self._charge_quota(found, resource, price)
 
-    def _charge_usage(self, found: _Slice, resource: str, price: Price | None) -> None:
+    def _charge_usage(self, found: Slice[str], resource: str, price: Price | None) -> None:
         for key, cell in found.cells.items():
             self._charge(self._row(RowKind.USAGE, key), resource, cell.held, price)
         shared, idle = self._share(found)
         for key, quantity in shared.items():
             if quantity:
                 row = self._row(RowKind.USAGE, key)
-                _add(row.idle, resource, quantity)
+                add(row.idle, resource, quantity)
                 self._charge(row, resource, quantity, price)
                 if price is not None:
                     row.idle_cost += price.micros_per_unit * quantity
@@ -289,7 +247,7 @@ class _Builder:
         for kind, quantity in nobodys.items():
             self._charge_nobody(kind, resource, quantity, price)
 
-    def _share(self, found: _Slice) -> tuple[dict[str, int], int]:
+    def _share(self, found: Slice[str]) -> tuple[dict[str, int], int]:
         idle = found.balance.idle
         match self.rules.idle:
             case IdlePolicy.NONE:
@@ -306,7 +264,7 @@ class _Builder:
                 shared, left = share_by_owner(idle, found.quotas)
         return shared, left if self.keep is None else 0
 
-    def _charge_quota(self, found: _Slice, resource: str, price: Price | None) -> None:
+    def _charge_quota(self, found: Slice[str], resource: str, price: Price | None) -> None:
         charged = committed(found.quotas, self.rules)
         for queue, quantity in charged.items():
             self._charge(self._row(RowKind.USAGE, queue), resource, quantity, price)
@@ -319,7 +277,7 @@ class _Builder:
         if quantity:
             row = self._row(kind, f"__{kind}__")
             if kind is not RowKind.UNCOMMITTED:
-                _add(row.held, resource, quantity)
+                add(row.held, resource, quantity)
             self._charge(row, resource, quantity, price)
 
     def _row(self, kind: RowKind, key: str) -> Row:
@@ -328,9 +286,9 @@ class _Builder:
     def _charge(self, row: Row, resource: str, quantity: int, price: Price | None) -> None:
         if not quantity:
             return
-        _add(row.charged, resource, quantity)
+        add(row.charged, resource, quantity)
         if price is None:
-            _add(row.unpriced, resource, quantity)
+            add(row.unpriced, resource, quantity)
         else:
             row.priced = True
             if price.hourly:
@@ -353,8 +311,3 @@ class _Builder:
             unpriced=tuple(sorted(self.unpriced)),
             has_open=has_open,
         )
-
-
-def _add(quantities: dict[str, int], resource: str, quantity: int) -> None:
-    if quantity:
-        quantities[resource] = quantities.get(resource, 0) + quantity

@@ -28,6 +28,7 @@ def main() -> None:
             chassis_metrics=chassis.metrics,
             clock=now_ms,
             lag_max=settings.log_lag_max,
+            zones=tuple(zone.strip() for zone in settings.months_of.split(",")),
         )
         chassis.checks["log"] = meter.trouble
         chassis.before_scrape.append(meter.measure)

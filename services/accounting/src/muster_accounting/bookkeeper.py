@@ -6,7 +6,7 @@ view of what stands now.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 import structlog
@@ -33,6 +33,7 @@ from muster_rating.capacity import NodeFact, with_node_flavors
 from muster_rating.periods import Period
 from muster_rating.prices import PriceBook
 from muster_rating.report import Books
+from muster_rating.rollups import UNROLLED, Roll, between, choose
 from muster_rating.statements import Statement
 from muster_rating.windows import Window, asked_window
 from muster_runtime.bus import DeadLetter
@@ -60,6 +61,8 @@ class Bookkeeper:
     progress: Progress
     view: View
     facts_until_ms: int
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while what is stored and the view of it are not abreast."""
 
     @classmethod
     async def claim(
@@ -101,9 +104,12 @@ class Bookkeeper:
         nodes = [fact for fact in facts if isinstance(fact, NodeFact)]
         uses = [use for fact in facts if isinstance(fact, Requests) for use in fact.uses]
         until_ms = max([self.facts_until_ms, *(newest_ms(fact) for fact in facts)])
-        now = await self.store.apply_facts(self.epoch, sequence, until_ms, attempts, nodes, uses)
-        self.view.take_attempts(now)
-        self.view.take_node_facts(nodes)
+        async with self.turn:
+            now = await self.store.apply_facts(
+                self.epoch, sequence, until_ms, attempts, nodes, uses
+            )
+            self.view.take_attempts(now)
+            self.view.take_node_facts(nodes)
         self.facts_until_ms = until_ms
         self.metrics.facts.labels("attempt").inc(len(attempts))
         self.metrics.facts.labels("node").inc(len(nodes))
@@ -122,16 +128,20 @@ class Bookkeeper:
     async def take_objects(self, batch: "list[Received]") -> None:
         """Keep versions of declared objects. Raises `Fenced`, `Transient`."""
         versions = [object_version(received) for received in batch]
-        await self.store.apply_objects(self.epoch, batch[-1].sequence, versions)
-        self.view.take_objects(versions)
-        self.prices = self.view.declarations.prices(self.own_prices)
+        async with self.turn:
+            await self.store.apply_objects(self.epoch, batch[-1].sequence, versions)
+            self.view.take_objects(versions)
+            self.prices = self.view.declarations.prices(self.own_prices)
         self.metrics.facts.labels("object").inc(len(versions))
 
     async def report(self, question: CostQuestion, through_ms: int) -> CostReport:
         """The cost report, counted up to `through_ms`. Raises `InvalidValue`, `Transient`."""
-        window = asked_window(question.start_ms, question.end_ms)
+        asked = asked_window(question.start_ms, question.end_ms)
+        window = Window(asked.start_ms, max(asked.start_ms, min(asked.end_ms, through_ms)))
         return await self._counted(
-            window, lambda books: cost_report(question, books, self.prices, through_ms)
+            window,
+            lambda books: cost_report(question, books, self.prices, through_ms),
+            rolled=UNROLLED.isdisjoint(question.by.split(",")),
         )
 
     async def allocations(
@@ -184,12 +194,23 @@ class Bookkeeper:
         asked = TokenAnswer(question, self.terms, through_ms)
         sums = [used for part in asked.parts for used in await self.store.token_sums(part)]
         return await self._counted(
-            asked.window, lambda books: asked.report(sums, books, self.prices)
+            asked.window, lambda books: asked.report(sums, books, self.prices), rolled=True
         )
 
-    async def _counted(self, window: Window, compute: Callable[[Books], T]) -> T:
+    async def _counted(
+        self, window: Window, compute: Callable[[Books], T], *, rolled: bool = False
+    ) -> T:
         with self.metrics.report_seconds.time():
-            attempts = await self.store.attempts_in(window)
+            rolls, live = await self._rolls(window) if rolled else ([], [window])
+            found = {
+                attempt.key: attempt
+                for attempt in self.view.open.values()
+                if attempt.opening is not None and attempt.opening.at_ms < window.end_ms
+            }
+            for part in live:
+                for attempt in await self.store.attempts_in(part):
+                    found[attempt.key] = attempt
+            attempts = [found[key] for key in sorted(found)]
             spans = tuple(self.view.spans)
             catalogs = tuple(self.view.declarations.catalogs)
 
@@ -199,10 +220,18 @@ class Bookkeeper:
                         attempts=tuple(with_node_flavors(attempts, spans)),
                         capacity=spans,
                         catalogs=catalogs,
+                        rolls=tuple(rolls),
                     )
                 )
 
             return await asyncio.to_thread(work)
+
+    async def _rolls(self, window: Window) -> tuple[list[Roll], list[Window]]:
+        """The rolls in a window, and what is left of it."""
+        available = await self.store.rolled_windows(window)
+        chosen, _ = choose(available, window, self.prices.changes(window))
+        rolls = await self.store.rolls(chosen)
+        return rolls, between([roll.window for roll in rolls], window)
 
 
 def read_facts(batch: "list[Received]") -> tuple[list[Fact], list[DeadLetter]]:

@@ -19,6 +19,7 @@ from muster_accounting.bookkeeper import Bookkeeper, read_facts
 from muster_accounting.declarations import KINDS
 from muster_accounting.facts import INPUTS
 from muster_accounting.metrics import AccountingMetrics
+from muster_accounting.roller import Roller
 from muster_accounting.store import SHARD, UsageStore
 from muster_accounting.token_answers import TokenTerms
 from muster_contracts import codec, subjects
@@ -43,6 +44,7 @@ GATHER_S = 0.1
 """After each transaction facts gather for so long: a few facts cost it nearly what many do."""
 RESTART_WAIT_S = 0.2
 DRIFT_EVERY_S = 600.0
+ROLL_EVERY_S = 30.0
 REPORTS_AT_ONCE = 2
 BEAT_MAX_AGE_MS = 20_000
 
@@ -62,6 +64,7 @@ class Meter:
     clock: Callable[[], int]
     lag_max: int
     drift_every_s: float = DRIFT_EVERY_S
+    zones: tuple[str, ...] = ("UTC",)
     _keeper: Bookkeeper | None = None
     _pending: int = 0
     _behind: set[str] = field(default_factory=set[str])
@@ -119,6 +122,7 @@ class Meter:
             group.create_task(self._follow_objects(keeper, objects))
             group.create_task(self._follow_facts(keeper, facts))
             group.create_task(self._watch_drift(keeper))
+            group.create_task(self._roll_up(Roller(keeper=keeper, zones=self.zones)))
 
     async def _follow_facts(self, keeper: Bookkeeper, reader: "Reader") -> None:
         while True:
@@ -143,6 +147,14 @@ class Meter:
                 await self.bus.publish(keeper.notes(batch))
                 await keeper.take_objects(batch)
             self._note(OBJECTS.name, reader, len(batch))
+
+    async def _roll_up(self, roller: Roller) -> None:
+        """Make the rolls that are missing, whenever the log is read."""
+        while True:
+            await asyncio.sleep(ROLL_EVERY_S)
+            made = 1
+            while made and not self._behind:
+                made = await roller.roll_up(self._through_ms(roller.keeper))
 
     async def _watch_drift(self, keeper: Bookkeeper) -> None:
         """Compare this month's tokens with their hardware, again and again."""

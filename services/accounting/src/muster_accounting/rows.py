@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, cast
 
 from muster_domain.nodes import NodeCondition
 from muster_rating.attempts import Attempt, Charge, Closing, Eviction, Opening, Owner, Seat, Seating
 from muster_rating.capacity import NodeFact, NodeReport, NodeTurn
 
+TEXTS_MAX = 4096
+"""Texts that are read once and remembered: most attempts are like others."""
 Row = Mapping[Any, Any]
 """Values by column name."""
 
@@ -114,14 +117,14 @@ def _opening_of(row: Row) -> Opening:
         kind=row["kind"],
         priority=row["priority"],
         priority_class=row["priority_class"],
-        labels=json.loads(row["labels"]),
-        annotations=json.loads(row["annotations"]),
+        labels=_labels_of(row["labels"]),
+        annotations=_labels_of(row["annotations"]),
     )
     return Opening(
         at_ms=row["opened_ms"],
         version=row["opened_version"],
         owner=owner,
-        charges=_charges_of(json.loads(row["charges"])),
+        charges=_reserved_of(row["charges"]),
     )
 
 
@@ -177,6 +180,16 @@ def _charge_lists(charges: Iterable[Charge]) -> list[tuple[str, str, int]]:
     return [(charge.flavor, charge.resource, charge.quantity_milli) for charge in charges]
 
 
+@lru_cache(maxsize=TEXTS_MAX)
+def _labels_of(text: str) -> dict[str, str]:
+    return json.loads(text)
+
+
+@lru_cache(maxsize=TEXTS_MAX)
+def _reserved_of(text: str) -> tuple[Charge, ...]:
+    return _charges_of(json.loads(text))
+
+
 def _charges_of(lists: list[tuple[str, str, int]]) -> tuple[Charge, ...]:
     return tuple(
         Charge(flavor=flavor, resource=resource, quantity_milli=quantity)
@@ -190,6 +203,7 @@ def _seats_text(seats: Iterable[Seat]) -> str:
     )
 
 
+@lru_cache(maxsize=TEXTS_MAX)
 def _seats_of(text: str) -> tuple[Seat, ...]:
     return tuple(
         Seat(node=node, pods=pods, devices=devices, charges=_charges_of(charges))

@@ -118,3 +118,13 @@ token_uses = Table(
     Index("token_uses_by_time", "at_ms"),
 )
 """One request to a served model; `tags` is a JSON list, sorted."""
+
+rollups = Table(
+    "rollups",
+    metadata,
+    Column("start_ms", BigInteger, primary_key=True, autoincrement=False),
+    Column("end_ms", BigInteger, primary_key=True, autoincrement=False),
+    Column("body", LargeBinary, nullable=False),
+    Index("rollups_by_end", "end_ms"),
+)
+"""What was measured in a window, compressed; gone as soon as a fact about an earlier time comes."""

@@ -36,6 +36,9 @@ class AccountingSettings(ServiceSettings):
         default="",
         description="Labels of workloads, with commas, that the gauges of allocations carry",
     )
+    months_of: str = Field(
+        default="UTC", description="Time zones, with commas, whose months are summed beforehand"
+    )
     log_lag_max: int = Field(
         default=20_000, description="Facts that may be unread before the service is not ready"
     )

@@ -10,11 +10,23 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Select, bindparam, func, insert, or_, select, tuple_, update
+from sqlalchemy import (
+    Executable,
+    Select,
+    bindparam,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from muster_accounting import schema
 from muster_accounting.engine import answering, insert_new, migrate, open_engine
+from muster_accounting.rollup_rows import roll_of, roll_row
 from muster_accounting.rows import attempt_of, attempt_row, node_fact_of, node_fact_row
 from muster_accounting.statement_rows import statement_of, statement_row
 from muster_accounting.token_rows import token_sum_of, token_use_of, token_use_row
@@ -22,6 +34,8 @@ from muster_domain.errors import Fenced, Transient
 from muster_domain.tokens import TokenUse
 from muster_rating.attempts import Attempt
 from muster_rating.capacity import NodeFact
+from muster_rating.prices import ALWAYS_MS
+from muster_rating.rollups import Roll
 from muster_rating.statements import Statement
 from muster_rating.tokens import TokenSum
 from muster_rating.windows import Window
@@ -30,6 +44,8 @@ SHARD = "accounting"
 KEYS_MAX = 200
 """Keys in one statement; SQLite takes a bounded number of parameters."""
 READERS_MAX = 4
+FAR_MS = 2**62
+"""After everything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +69,13 @@ class ObjectVersion:
     body: bytes
 
 
+@dataclass(slots=True)
+class Watch:
+    """`from_ms`: nothing before it has changed since the watch began."""
+
+    from_ms: int = FAR_MS
+
+
 class UsageStore:
     """Reads and writes the tables. One writer at a time, any number of readers."""
 
@@ -61,6 +84,7 @@ class UsageStore:
         self._writing = asyncio.Lock()
         self._reading = asyncio.Semaphore(READERS_MAX)
         self._closed = False
+        self._watch = Watch()
 
     async def prepare(self) -> None:
         """Bring the tables up to the newest revision.
@@ -125,9 +149,12 @@ class UsageStore:
             await _fence(
                 connection, epoch, {"events_sequence": sequence, "facts_until_ms": until_ms}
             )
-            merged = await _merge_attempts(connection, attempts)
-            await _add_node_facts(connection, node_facts)
+            known, merged = await _merge_attempts(connection, attempts)
+            told = list(node_facts)
+            await _add_node_facts(connection, told)
             await _add_token_uses(connection, token_uses)
+            since = [changed_from(known.get(attempt.key), attempt) for attempt in merged]
+            await self._forget_rolls(connection, [*since, *(fact.at_ms for fact in told)])
             return merged
 
     async def apply_objects(
@@ -137,6 +164,64 @@ class UsageStore:
         async with self._transaction() as connection:
             await _fence(connection, epoch, {"objects_sequence": sequence})
             await _add_objects(connection, versions)
+            born = (await connection.execute(select(schema.progress.c.objects_at_birth))).scalar()
+            since = [ALWAYS_MS if v.sequence <= (born or 0) else v.at_ms for v in versions]
+            await self._forget_rolls(connection, since)
+
+    async def watch_changes(self) -> "Watch":
+        """From now on, see from when on anything changes. Only the last watch is kept."""
+        async with self._writing:
+            self._watch = Watch()
+            return self._watch
+
+    async def add_rolls(self, epoch: int, rolls: Sequence[Roll], watch: "Watch") -> int:
+        """Keep rolls, unless what they were made from has changed since; returns how many.
+
+        Raises `Fenced`, `Transient`.
+        """
+        rows = await asyncio.to_thread(lambda: [roll_row(roll) for roll in rolls])
+        async with self._transaction() as connection:
+            await _fence(connection, epoch, {})
+            if any(roll.window.end_ms > watch.from_ms for roll in rolls):
+                return 0
+            if rows:
+                await connection.execute(insert_new(connection, schema.rollups), rows)
+            return len(rows)
+
+    async def rolled_windows(self, window: Window) -> list[Window]:
+        """Every window inside that has a roll, in order. Raises `Transient`."""
+        table = schema.rollups
+        query = (
+            select(table.c.start_ms, table.c.end_ms)
+            .where(table.c.start_ms >= window.start_ms, table.c.end_ms <= window.end_ms)
+            .order_by(table.c.start_ms, table.c.end_ms)
+        )
+        return [Window(row["start_ms"], row["end_ms"]) for row in await self._rows(query)]
+
+    async def rolls(self, windows: Sequence[Window]) -> list[Roll]:
+        """The rolls of windows, in order; one that is gone meanwhile is left out.
+
+        Raises `Transient`.
+        """
+        table = schema.rollups
+        rows: list[Any] = []
+        for start in range(0, len(windows), KEYS_MAX):
+            keys = [(w.start_ms, w.end_ms) for w in windows[start : start + KEYS_MAX]]
+            query = select(table).where(tuple_(table.c.start_ms, table.c.end_ms).in_(keys))
+            rows += await self._rows(query.order_by(table.c.start_ms))
+        return await asyncio.to_thread(lambda: [roll_of(row) for row in rows])
+
+    async def first_opening_ms(self) -> int | None:
+        """When the first attempt was opened. Raises `Transient`."""
+        (row,) = await self._rows(select(func.min(schema.attempts.c.opened_ms).label("first_ms")))
+        return row["first_ms"]
+
+    async def _forget_rolls(self, connection: AsyncConnection, since: Sequence[int]) -> None:
+        if not since:
+            return
+        from_ms = min(since)
+        self._watch.from_ms = min(self._watch.from_ms, from_ms)
+        await connection.execute(delete(schema.rollups).where(schema.rollups.c.end_ms > from_ms))
 
     async def attempts_in(self, window: Window) -> list[Attempt]:
         """Every attempt that may have held something in the window. Raises `Transient`.
@@ -229,7 +314,7 @@ class UsageStore:
         rows = await self._rows(query)
         return await asyncio.to_thread(lambda: [attempt_of(row) for row in rows])
 
-    async def _rows(self, query: Select[Any]) -> Sequence[Any]:
+    async def _rows(self, query: Executable) -> Sequence[Any]:
         async with answering(), self._reading:
             self._check_open()
             async with self._engine.connect() as connection:
@@ -258,7 +343,32 @@ async def _fence(connection: AsyncConnection, epoch: int, changes: dict[str, int
         raise Fenced(f"accounting belongs to a later epoch than {epoch}")
 
 
-async def _merge_attempts(connection: AsyncConnection, facts: Iterable[Attempt]) -> list[Attempt]:
+def changed_from(before: Attempt | None, after: Attempt) -> int:
+    """From when on what is told of an attempt is another; `FAR_MS` where nothing is.
+
+    That it was preempted makes all that it held lost, from its seats on.
+    """
+    old = before or Attempt(workload_id=after.workload_id, number=after.number)
+    found = [
+        part.at_ms
+        for mine, other in (
+            (old.opening, after.opening),
+            (old.seating, after.seating),
+            (old.closing, after.closing),
+        )
+        if mine != other
+        for part in (mine, other)
+        if part is not None
+    ]
+    if old.was_preempted != after.was_preempted and after.seating is not None:
+        found.append(after.seating.at_ms)
+    return min(found, default=FAR_MS)
+
+
+async def _merge_attempts(
+    connection: AsyncConnection, facts: Iterable[Attempt]
+) -> tuple[dict[tuple[str, int], Attempt], list[Attempt]]:
+    """What was known of the attempts, and what is known now."""
     told: dict[tuple[str, int], Attempt] = {}
     for fact in facts:
         before = told.get(fact.key)
@@ -280,7 +390,7 @@ async def _merge_attempts(connection: AsyncConnection, facts: Iterable[Attempt])
             for attempt in changed
         ]
         await connection.execute(update(table).where(*by_key), rows)
-    return [merged[key] for key in sorted(merged)]
+    return known, [merged[key] for key in sorted(merged)]
 
 
 async def _known_attempts(

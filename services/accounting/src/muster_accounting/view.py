@@ -35,6 +35,11 @@ class View:
             self._spans = capacity_spans(self._node_facts.values(), self.declarations.maps)
         return self._spans
 
+    @property
+    def first_ms(self) -> int | None:
+        """The time of the first fact about a node; None without any."""
+        return min((fact.at_ms for fact in self._node_facts.values()), default=None)
+
     def node_labels(self, node: str) -> Labels:
         """The labels that a node reported last; none for one that is not known."""
         reports = [
