@@ -50,6 +50,7 @@ class Watching:
             observe=self.seen.append,
             write=lambda _task, _stream, text: self.written.append(text),
             identify=lambda _resource, index: str(index),
+            processors=lambda _pod: (),
         )
 
     async def end(self) -> RunEnded:

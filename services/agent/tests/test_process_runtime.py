@@ -26,6 +26,8 @@ from muster_contracts.commands import RunPod
 from .bench import until
 from .builders import run_pod, shell
 
+LAST_CPU = max(os.sched_getaffinity(0))
+
 
 @dataclass
 class Watching:
@@ -58,6 +60,7 @@ async def watching(folder: Path, lease: Path | None = None) -> AsyncIterator[Wat
         observe=seen.append,
         write=lambda _task, stream, text: written.append((stream, text)),
         identify=lambda resource, index: f"MIG-{resource}-{index}",
+        processors=lambda pod: (LAST_CPU,) if "MUSTER_NUMA_NODES" in pod.environment else (),
     )
     try:
         yield Watching(runtime, seen, written)
@@ -183,6 +186,15 @@ async def test_a_process_that_says_nothing_of_checkpoints_gets_none(tmp_path: Pa
         watch.runtime.checkpoint(task)
         watch.runtime.stop(task, kill=False)
         assert (await watch.end(task)).exit_code == 9
+
+
+async def test_a_process_is_kept_to_the_processors_of_its_zones(tmp_path: Path) -> None:
+    command = shell("grep Cpus_allowed_list /proc/self/status")
+    near = task_of(run_pod("w1-1-0", command, environment={"MUSTER_NUMA_NODES": "1"}))
+    async with watching(tmp_path) as watch:
+        watch.runtime.run(near)
+        assert (await watch.end(near)).exit_code == 0
+        assert watch.text().split() == ["Cpus_allowed_list:", str(LAST_CPU)]
 
 
 async def test_a_command_that_obeys_ends_with_its_own_code(tmp_path: Path) -> None:

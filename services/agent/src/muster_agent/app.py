@@ -120,6 +120,7 @@ class _Agent:
                 observe=self._host.observe,
                 write=write,
                 identify=lookout.identify,
+                processors=lookout.processors,
             )
         return ProcessRuntime(
             self._settings.folder,
@@ -127,6 +128,7 @@ class _Agent:
             observe=self._host.observe,
             write=write,
             identify=lookout.identify,
+            processors=lookout.processors,
         )
 
     async def _boot(self, names: tuple[str, ...]) -> None:

@@ -35,6 +35,12 @@ class Lookout:
         """The UUID of a device, or its index if it is not known."""
         return self._identifiers.get((resource, index), str(index))
 
+    def processors(self, pod: RunPod) -> tuple[int, ...]:
+        """The processors of the NUMA zones that a pod was given; none where it may use all."""
+        zones = pod.environment.get("MUSTER_NUMA_NODES", "").split(",")
+        known = self._last.zones if self._last is not None else ()
+        return tuple(cpu for zone in known if str(zone.number) in zones for cpu in zone.cpus)
+
     async def run(self, interval_s: float) -> None:
         """Look until cancelled."""
         while True:

@@ -8,12 +8,17 @@ from collections.abc import Callable
 from typing import Protocol
 
 from muster_agent.pods import RunBegan, RunEnded, RunTask
+from muster_contracts.commands import RunPod
 
 Observe = Callable[[RunBegan | RunEnded], None]
 """Takes what a runtime saw; does not wait."""
 
 Write = Callable[[RunTask, str, str], None]
 """Takes lines that a run wrote: the run, `stdout` or `stderr`, the text. May lose them."""
+
+
+Processors = Callable[[RunPod], tuple[int, ...]]
+"""The processors that a pod is kept to; none for all."""
 
 
 class Runtime(Protocol):

@@ -23,7 +23,7 @@ from muster_agent.pods import (
     RunTask,
     checkpoint_of,
 )
-from muster_agent.runtimes import Observe, Write
+from muster_agent.runtimes import Observe, Processors, Write
 from muster_contracts.envelope import derived_id
 from muster_contracts.pod_environment import (
     GPU_RESOURCE,
@@ -54,11 +54,13 @@ class DockerRuntime:
         observe: Observe,
         write: Write,
         identify: Callable[[str, int], str],
+        processors: Processors,
     ) -> None:
         self._engine = engine
         self._observe = observe
         self._write = write
         self._identify = identify
+        self._processors = processors
         self._follows: dict[ContainerRun, asyncio.Task[None]] = {}
         self._wanted: dict[ContainerRun, str] = {}
         self._errands: set[asyncio.Task[None]] = set()
@@ -173,6 +175,9 @@ class DockerRuntime:
             for index in task.pod.devices[resource]
         ]
         host: dict[str, Any] = {"NetworkMode": "host", "Init": True}
+        processors = self._processors(task.pod)
+        if processors:
+            host["CpusetCpus"] = ",".join(str(cpu) for cpu in processors)
         if devices:
             host["DeviceRequests"] = [
                 {"Driver": "nvidia", "DeviceIDs": devices, "Capabilities": [["gpu"]]}

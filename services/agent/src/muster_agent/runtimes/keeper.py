@@ -2,8 +2,8 @@
 
 A program of its own, started by path, with the standard library only. It outlives the agent, so
 that an agent that was restarted finds the process, or how it ended. It reads a JSON object from
-its input: `folder` (of this run), `argv`, `environment`, `directory`, `lease`, and
-`checkpoint_signal`, which is 0 for none.
+its input: `folder` (of this run), `argv`, `environment`, `directory`, `lease`, `processors` that it
+keeps to, none for all, and `checkpoint_signal`, 0 for none.
 
     folder/started   the keeper's process id; locked as long as the keeper lives. Whoever creates
                      it owns the run: a second keeper, or one whose run was called off, does nothing
@@ -85,6 +85,8 @@ def main() -> None:
     for number in _NOTICED:
         signal.signal(number, _noticed)
     try:
+        if order["processors"]:
+            os.sched_setaffinity(0, order["processors"])
         process = subprocess.Popen(  # noqa: S603 - running what it is told is its purpose
             order["argv"],
             env=order["environment"],

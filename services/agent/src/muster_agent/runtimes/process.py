@@ -26,7 +26,7 @@ from muster_agent.pods import (
     RunTask,
     checkpoint_of,
 )
-from muster_agent.runtimes import Observe, Write, keeper
+from muster_agent.runtimes import Observe, Processors, Write, keeper
 from muster_agent.runtimes.tail import Tail
 from muster_contracts.pod_environment import (
     MIG_PREFIX,
@@ -63,12 +63,14 @@ class ProcessRuntime:
         observe: Observe,
         write: Write,
         identify: DeviceIdentifier,
+        processors: Processors,
     ) -> None:
         self._folder = folder
         self._lease = lease
         self._observe = observe
         self._write = write
         self._identify = identify
+        self._processors = processors
         self._watches: dict[ContainerRun, _Watch] = {}
 
     def run(self, task: RunTask) -> None:
@@ -104,6 +106,7 @@ class ProcessRuntime:
         if watch is None:
             environment = self._environment(task)
             watch = _Watch(task, self._folder, self._lease, environment, self._observe, self._write)
+            watch.processors = self._processors(task.pod)
             self._watches[task.id] = watch
             watch.follow(wanted)
         return watch
@@ -178,6 +181,7 @@ class _Watch:
         self._logs = [
             output_file(folder, task.pod.pod_uid, task.id.container, name) for name in STREAMS
         ]
+        self.processors: tuple[int, ...] = ()
         self._tails: list[Tail] = []
         self._keeper: subprocess.Popen[bytes] | None = None
         self._wanted: signal.Signals | None = None
@@ -313,6 +317,7 @@ class _Watch:
             "environment": self._environment,
             "directory": str(directory),
             "lease": str(self._lease),
+            "processors": self.processors,
             "checkpoint_signal": signal.Signals[checkpoint.signal] if checkpoint else 0,
         }
         with (
