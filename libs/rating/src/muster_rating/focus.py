@@ -72,7 +72,7 @@ def _row(statement: Statement, line: Line, provider: str) -> Mapping[str, str | 
     price = (
         None
         if charge.hourly is None
-        else format_decimal(charge.hourly * unit_milli / charge.per_milli, _PRICE_PLACES)
+        else format_decimal(charge.hourly * Fraction(unit_milli, charge.per_milli), _PRICE_PLACES)
     )
     return {
         **dict.fromkeys(COLUMNS),

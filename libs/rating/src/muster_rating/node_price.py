@@ -33,7 +33,7 @@ class NodeCost:
     @property
     def capex_hourly(self) -> Fraction:
         """The purchase, over the hours in which the node is there."""
-        return self.capex / (self.years * HOURS_OF_YEAR * self.availability)
+        return Fraction(self.capex, self.years * HOURS_OF_YEAR * self.availability)
 
     @property
     def energy_hourly(self) -> Fraction:
@@ -48,7 +48,7 @@ class NodeCost:
     @property
     def hourly_of_device(self) -> Fraction:
         """One of its devices, which carry the whole node."""
-        return self.hourly / self.devices
+        return Fraction(self.hourly, self.devices)
 
     def __str__(self) -> str:
         parts = (self.capex_hourly, self.energy_hourly, self.operations_hourly)
