@@ -15,8 +15,7 @@ from typing import Any
 from rich.console import Console
 
 from . import core, gang, kueue, machines, packing, path, preemption, report, start
-from .kueue import KueuePlan
-from .kueue_load import LOADS
+from .kueue import FOR_SERVICES, KueuePlan
 from .path import PathPlan
 
 DEFAULT_PARTS = ("machines", "core", "gang", "preemption", "start", "path")
@@ -43,7 +42,7 @@ def main() -> None:
     parser.add_argument(
         "--live",
         action="append",
-        choices=sorted(LOADS),
+        choices=FOR_SERVICES,
         help="kueue: a load for the running services (default: baseline)",
     )
     told = parser.parse_args()
@@ -54,9 +53,7 @@ def main() -> None:
         parser.error("packing needs --openb DIR (make bench ONLY=packing OPENB=DIR)")
     console = Console()
     recorded = Recorded(told.openb, told.trace) if told.openb is not None else None
-    loads = KueuePlan(
-        fraction=told.fraction, live_fraction=told.fraction, live=told.live or ("baseline",)
-    )
+    loads = KueuePlan(fraction=told.fraction, live=told.live or ("baseline",))
     parts = tuple(told.parts) or DEFAULT_PARTS
     figures = measure(parts, console.print, quick=told.quick, recorded=recorded, loads=loads)
     report.write(told.out, figures)
@@ -144,7 +141,7 @@ def _managed(folder: Path, say: Say, quick: bool) -> Figures:  # noqa: FBT001
     return path.measure(folder / "managed", small if quick else PathPlan(managed=True), say)
 
 
-_QUICK_LOADS = KueuePlan(fraction=0.005, live_fraction=0.005)
+_QUICK_LOADS = KueuePlan(fraction=0.005)
 
 _PARTS: dict[str, Callable[[Path, Say, bool], Any]] = {
     "machines": _machines,

@@ -1,8 +1,8 @@
 """Kueue's three loads beside Kueue's own figures: through the core alone, and the running services.
 
-Which load goes through what: `baseline` through both, `large-scale` and `tas` through the core, and
-through the services where that is asked for. A fraction takes the first part of each row of jobs;
-Kueue's figures are always those of the whole.
+All go through the core, `baseline` through the services as well, and `large-scale` where that is
+asked for; `tas` does not, since the simulated machines of that bench have no racks. A fraction
+takes the first part of each row of jobs; Kueue's figures are always those of the whole.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,17 +16,18 @@ from rich.table import Table
 from . import kueue_core, kueue_live
 from .kueue_load import LOADS, Load
 
+FOR_SERVICES = tuple(name for name, load in LOADS.items() if not load.topology)
+"""Loads that can go through the running services."""
+
 CLASSES = ("large", "medium", "small")
 Figures = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KueuePlan:
-    """How much of which load is measured."""
+    """How much of each load is measured, and which go through the services."""
 
     fraction: float = 1.0
-    live_fraction: float = 1.0
-    core: Sequence[str] = ("baseline", "large-scale", "tas")
     live: Sequence[str] = ("baseline",)
 
 
@@ -34,13 +35,10 @@ def measure(folder: Path, plan: KueuePlan, say: Callable[[str], None]) -> Figure
     """One entry for each load."""
     found: Figures = {}
     for name, load in LOADS.items():
-        figures: Figures = {"kueue": _published(load)}
-        if name in plan.core:
-            figures["core"] = kueue_core.measure(load.part(plan.fraction), say)
+        part = load.part(plan.fraction)
+        found[name] = {"kueue": _published(load), "core": kueue_core.measure(part, say)}
         if name in plan.live:
-            figures["live"] = kueue_live.measure(folder / name, load.part(plan.live_fraction), say)
-        if len(figures) > 1:
-            found[name] = figures
+            found[name]["live"] = kueue_live.measure(folder / name, part, say)
     return found
 
 
