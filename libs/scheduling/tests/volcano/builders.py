@@ -9,6 +9,7 @@ from muster_domain.volcano import Pod, PodGroup, PodGroupPhase, PodPhase
 from muster_domain.volcano_scheduler import PluginOption, SchedulerConfiguration
 from muster_scheduling.volcano import Plan, SessionSnapshot
 
+_AMOUNTS = ("capability", "deserved", "guarantee")
 NOW_MS = 1_800_000_000_000
 
 
@@ -26,7 +27,8 @@ def node(name: str, offers: str = "cpu=4 memory=8Gi", **labels: str) -> Node:
 def queue(name: str = "q", **fields: object) -> VolcanoQueue:
     """A queue; amounts are texts."""
     read = {
-        key: amounts(value) if isinstance(value, str) else value for key, value in fields.items()
+        key: amounts(value) if isinstance(value, str) and key in _AMOUNTS else value
+        for key, value in fields.items()
     }
     return VolcanoQueue(name=name, **read)  # pyright: ignore[reportArgumentType]
 

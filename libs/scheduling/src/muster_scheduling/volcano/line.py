@@ -1,6 +1,6 @@
 """A line of things in an order that is asked anew for every comparison."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cmp_to_key
 from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
@@ -29,6 +29,10 @@ class Line(Generic[T]):
     def __len__(self) -> int:
         return len(self._heap)
 
+    def __iter__(self) -> Iterator[T]:
+        """What waits, in no order."""
+        return (thing for _, thing in self._heap)
+
     def push(self, thing: T) -> None:
         """Let a thing wait."""
         heappush(self._heap, (self._key(thing), thing))
@@ -39,7 +43,14 @@ class Line(Generic[T]):
 
     def copy(self) -> "Line[T]":
         """Another line of the same things."""
-        return Line(self._compare, (thing for _, thing in self._heap))
+        twin: Line[T] = Line(self._compare)
+        twin.replace(self)
+        return twin
+
+    def replace(self, things: Iterable[T]) -> None:
+        """Let these things wait instead of those that do."""
+        self._heap = [(self._key(thing), thing) for thing in things]
+        heapify(self._heap)
 
 
 class Turns(Generic[T]):

@@ -1,10 +1,13 @@
 """Seats for tasks, one after another, until a gang has enough (A4 to A7)."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from muster_scheduling.placement.columns import Mask
+from muster_scheduling.volcano.amounts import dominant_share
 from muster_scheduling.volcano.choosing import best_node, feasible
-from muster_scheduling.volcano.job import Task
+from muster_scheduling.volcano.job import Job, Task
 from muster_scheduling.volcano.line import Line
 from muster_scheduling.volcano.session import Session
 from muster_scheduling.volcano.statement import Statement
@@ -16,33 +19,73 @@ def seat_tasks(
 ) -> Statement | None:
     """Seat tasks one after another until enough have seats.
 
-    Returns the deeds when that is so, or will be; else undoes them and returns `None`.
+    Where that fails and the tasks are of unequal size, the largest are tried first. Returns the
+    deeds when enough have seats, or will have; else undoes them and returns `None`. What is left
+    over stays in the line.
     """
-    job = wanted.job
+    if _ready(session, wanted):
+        return _seat_in_turn(session, wanted, tasks, nodes)
+    waiting = tasks.copy()
+    statement = _seat_in_turn(session, wanted, tasks, nodes)
+    if statement is None and len({task.shape for task in waiting}) > 1:
+        wanted.job.failed.clear()
+        largest = Line(_larger_first(session), waiting)
+        statement = _seat_in_turn(session, wanted, largest, nodes)
+        if statement is not None:
+            tasks.replace(largest)
+    return statement
+
+
+def _larger_first(session: Session) -> Callable[[Task, Task], int]:
+    def compare(left: Task, right: Task) -> int:
+        mine = dominant_share(left.requests, session.total)
+        other = dominant_share(right.requests, session.total)
+        return (mine < other) - (mine > other) or session.compare_tasks(left, right)
+
+    return compare
+
+
+def _seat_in_turn(
+    session: Session, wanted: Wanted, tasks: Line[Task], nodes: Mask
+) -> Statement | None:
     statement = Statement(session)
-    queue = session.queue_of(job)
-    while tasks:
-        task = tasks.pop()
-        if not session.allocatable(queue, task):
-            job.hold_back(f"queue {queue.name} may not hold more")
-            seated = False
-        elif task.role and any(task.role == failed.role for failed in job.failed.values()):
-            continue
-        else:
-            seated = seat_one(session, statement, task, nodes)
-            if not seated and not job.may_continue_without():
-                break
-        if wanted.whole and not seated:
-            break
-        if seated and not wanted.whole and _ready(session, wanted):
-            break
+    if wanted.whole:
+        done = all(
+            _seat_next(session, wanted.job, statement, tasks, nodes) for _ in range(len(tasks))
+        )
     else:
-        if wanted.whole:
-            return statement
-    if not wanted.whole and (_ready(session, wanted) or _pipelined(session, wanted)):
+        done = _seat_until_ready(session, wanted, statement, tasks, nodes)
+    if done:
         return statement
     statement.discard()
     return None
+
+
+def _seat_until_ready(
+    session: Session, wanted: Wanted, statement: Statement, tasks: Line[Task], nodes: Mask
+) -> bool:
+    job = wanted.job
+    while tasks:
+        if _seat_next(session, job, statement, tasks, nodes):
+            if _ready(session, wanted):
+                return True
+        elif job.failed and not job.may_continue_without():
+            break
+    return _ready(session, wanted) or _pipelined(session, wanted)
+
+
+def _seat_next(
+    session: Session, job: Job, statement: Statement, tasks: Line[Task], nodes: Mask
+) -> bool:
+    """Seat the next task; not if its queue is full, or another of its role has found no node."""
+    task = tasks.pop()
+    queue = session.queue_of(job)
+    if not session.allocatable(queue, task):
+        job.hold_back(f"queue {queue.name} may not hold more")
+        return False
+    if task.role and any(task.role == failed.role for failed in job.failed.values()):
+        return False
+    return seat_one(session, statement, task, nodes)
 
 
 def _ready(session: Session, wanted: Wanted) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from muster_domain.queues import VolcanoQueue
 from muster_domain.volcano_scheduler import PluginOption
 from muster_scheduling.volcano.amounts import (
+    PODS,
     SCALE,
     add_to,
     dominant_share,
@@ -122,7 +123,7 @@ def _request(job: Job) -> dict[str, int]:
 def _settle(group: _Group, total: Mapping[str, int], demanding: set[str]) -> None:
     """Shares and saturation from the leaves up."""
     if group.request is not None:
-        asked = {name for name, quantity in group.request.items() if quantity}
+        asked = {name for name, quantity in group.request.items() if quantity and name != PODS}
         full = any(group.allocated.get(name, 0) >= group.request[name] for name in asked)
         group.saturated = full or not asked & demanding
         group.share = dominant_share(group.allocated, total)
