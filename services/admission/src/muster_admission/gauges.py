@@ -35,45 +35,57 @@ class AdmissionGauges:
         amounts = ("cohort", "cluster_queue", "flavor", "resource")
         pairs = ("cohort", "flavor", "resource")
         add = self._gauge
-        self.pending = add("pending_workloads", "Workloads that wait", (*queue, "status"))
-        self.shapes = add("pending_scheduling_hashes", "Shapes that wait", (*queue, "status"))
+        self.pending = add("muster_pending_workloads", "Workloads that wait", (*queue, "status"))
+        self.shapes = add(
+            "muster_pending_scheduling_hashes", "Shapes that wait", (*queue, "status")
+        )
         self.unadmitted = add(
-            "unadmitted_workloads",
+            "muster_unadmitted_workloads",
             "Workloads that are not admitted, by why",
             (*queue, "reason", "underlying_cause"),
         )
-        self.reserving = add("reserving_active_workloads", "Workloads with quota", queue)
-        self.active = add("admitted_active_workloads", "Admitted workloads", queue)
-        self.retained = add("retained_workloads", "Ended workloads that are remembered", queue)
-        self.status = add("cluster_queue_status", "1 for what holds", (*queue, "status"))
-        self.info = add(
-            "cluster_queue_info", "Where it stands", (*queue, "parent_cohort", "root_cohort")
+        self.reserving = add("muster_reserving_active_workloads", "Workloads with quota", queue)
+        self.active = add("muster_admitted_active_workloads", "Admitted workloads", queue)
+        self.retained = add(
+            "muster_retained_workloads", "Ended workloads that are remembered", queue
         )
-        self.nominal = add("cluster_queue_nominal_quota", "Nominal quota", amounts)
-        self.borrowing = add("cluster_queue_borrowing_limit", "Most above nominal", amounts)
-        self.lending = add("cluster_queue_lending_limit", "Most that others may use", amounts)
-        self.reservation = add("cluster_queue_resource_reservation", "Charged", amounts)
-        self.usage = add("cluster_queue_resource_usage", "Charged to the admitted", amounts)
+        self.status = add("muster_cluster_queue_status", "1 for what holds", (*queue, "status"))
+        self.info = add(
+            "muster_cluster_queue_info", "Where it stands", (*queue, "parent_cohort", "root_cohort")
+        )
+        self.nominal = add("muster_cluster_queue_nominal_quota", "Nominal quota", amounts)
+        self.borrowing = add("muster_cluster_queue_borrowing_limit", "Most above nominal", amounts)
+        self.lending = add(
+            "muster_cluster_queue_lending_limit", "Most that others may use", amounts
+        )
+        self.reservation = add("muster_cluster_queue_resource_reservation", "Charged", amounts)
+        self.usage = add("muster_cluster_queue_resource_usage", "Charged to the admitted", amounts)
         self.waiting = add(
-            "cluster_queue_resource_pending", "Asked for by those who wait", (*queue, "resource")
+            "muster_cluster_queue_resource_pending",
+            "Asked for by those who wait",
+            (*queue, "resource"),
         )
         self.share = add(
-            "cluster_queue_weighted_share", "Weighted share in thousandths", (*queue, "cohort")
+            "muster_cluster_queue_weighted_share",
+            "Weighted share in thousandths",
+            (*queue, "cohort"),
         )
-        self.cohort_share = add("cohort_weighted_share", "The same of a cohort", ("cohort",))
-        self.cohort_quota = add("cohort_subtree_quota", "Quota of a whole cohort", pairs)
+        self.cohort_share = add("muster_cohort_weighted_share", "The same of a cohort", ("cohort",))
+        self.cohort_quota = add("muster_cohort_subtree_quota", "Quota of a whole cohort", pairs)
         self.cohort_usage = add(
-            "cohort_subtree_resource_reservations", "Charged in a whole cohort", pairs
+            "muster_cohort_subtree_resource_reservations", "Charged in a whole cohort", pairs
         )
         self.door_pending = add(
-            "local_queue_pending_workloads", "Workloads that wait", (*door, "status")
+            "muster_local_queue_pending_workloads", "Workloads that wait", (*door, "status")
         )
         self.door_reserving = add(
-            "local_queue_reserving_active_workloads", "Workloads with quota", door
+            "muster_local_queue_reserving_active_workloads", "Workloads with quota", door
         )
-        self.door_active = add("local_queue_admitted_active_workloads", "Admitted workloads", door)
+        self.door_active = add(
+            "muster_local_queue_admitted_active_workloads", "Admitted workloads", door
+        )
         self.discrepancies = add(
-            "ledger_discrepancies",
+            "muster_ledger_discrepancies",
             "Quotas on which ledger, states and usage differ; anything but 0 is a defect",
             ("partition",),
         )
@@ -175,7 +187,7 @@ class AdmissionGauges:
                 self.door_reserving.labels(*door).inc()
 
     def _gauge(self, name: str, text: str, labels: tuple[str, ...]) -> Gauge:
-        gauge = Gauge(f"muster_{name}", text, labels, registry=self._registry)
+        gauge = Gauge(name, text, labels, registry=self._registry)
         self._all.append(gauge)
         return gauge
 

@@ -29,41 +29,51 @@ class AdmissionMetrics:
         self._registry = registry
         classed = (_QUEUE, "priority_class")
         evictions = (_QUEUE, "reason", "underlying_cause", "priority_class")
-        self.quota_reserved = self._counter("quota_reserved_workloads", "Got quota", classed)
-        self.admitted = self._counter("admitted_workloads", "Were admitted", classed)
-        self.finished = self._counter("finished_workloads", "Ended", (*classed, "outcome"))
-        self.evicted = self._counter("evicted_workloads", "Were evicted", evictions)
+        self.quota_reserved = self._counter("muster_quota_reserved_workloads", "Got quota", classed)
+        self.admitted = self._counter("muster_admitted_workloads", "Were admitted", classed)
+        self.finished = self._counter("muster_finished_workloads", "Ended", (*classed, "outcome"))
+        self.evicted = self._counter("muster_evicted_workloads", "Were evicted", evictions)
         self.evicted_once = self._counter(
-            "evicted_workloads_once", "Were evicted for this for the first time", evictions
+            "muster_evicted_workloads_once", "Were evicted for this for the first time", evictions
         )
         self.preempted = self._counter(
-            "preempted_workloads", "Gave way", ("preempting_cluster_queue", "reason")
+            "muster_preempted_workloads", "Gave way", ("preempting_cluster_queue", "reason")
         )
         self.quota_wait = self._histogram(
-            "quota_reserved_wait_time_seconds", "From creation or last requeue to quota", classed
+            "muster_quota_reserved_wait_time_seconds",
+            "From creation or last requeue to quota",
+            classed,
         )
         self.admission_wait = self._histogram(
-            "admission_wait_time_seconds", "From creation or last requeue to admission", classed
+            "muster_admission_wait_time_seconds",
+            "From creation or last requeue to admission",
+            classed,
         )
         self.checks_wait = self._histogram(
-            "admission_checks_wait_time_seconds", "From quota to admission", classed
+            "muster_admission_checks_wait_time_seconds", "From quota to admission", classed
         )
         self.ready_wait = self._histogram(
-            "ready_wait_time_seconds", "From creation or last requeue to the first run", classed
+            "muster_ready_wait_time_seconds",
+            "From creation or last requeue to the first run",
+            classed,
         )
         self.admitted_until_ready = self._histogram(
-            "admitted_until_ready_wait_time_seconds", "From admission to the first run", classed
+            "muster_admitted_until_ready_wait_time_seconds",
+            "From admission to the first run",
+            classed,
         )
         self.execution = self._histogram(
-            "execution_time_seconds", "Admitted, in all attempts, until the end", classed
+            "muster_execution_time_seconds", "Admitted, in all attempts, until the end", classed
         )
         self.ready_to_evicted = self._histogram(
-            "pods_ready_to_evicted_time_seconds",
+            "muster_pods_ready_to_evicted_time_seconds",
             "From all pods running to the eviction",
             evictions[:3],
         )
         self.eviction_latency = self._histogram(
-            "workload_eviction_latency_seconds", "From the eviction to quota back", evictions[:2]
+            "muster_workload_eviction_latency_seconds",
+            "From the eviction to quota back",
+            evictions[:2],
         )
         self.gauges = AdmissionGauges(registry)
         self._queues: frozenset[str] = frozenset()
@@ -171,10 +181,10 @@ class AdmissionMetrics:
                 pass
 
     def _counter(self, name: str, text: str, labels: tuple[str, ...]) -> Counter:
-        return Counter(f"muster_{name}", f"Workloads: {text}", labels, registry=self._registry)
+        return Counter(name, f"Workloads: {text}", labels, registry=self._registry)
 
     def _histogram(self, name: str, text: str, labels: tuple[str, ...]) -> Histogram:
-        return Histogram(f"muster_{name}", text, labels, buckets=BUCKETS_S, registry=self._registry)
+        return Histogram(name, text, labels, buckets=BUCKETS_S, registry=self._registry)
 
 
 def _waiting_since_ms(record: Record, state: Reserved | Admitted) -> int:
