@@ -18,6 +18,7 @@ from muster.rendering.cost import cost_csv, cost_table
 from muster.rendering.explain import explain as explanation
 from muster.rendering.nodes import node_map, node_table
 from muster.rendering.quota import LEGEND, inactive_lines, quota_table
+from muster.rendering.turns import turn_lines
 from muster.rendering.workloads import decision_line, workload_table
 from muster_contracts import codec
 from muster_contracts.api import Books
@@ -87,8 +88,12 @@ def queue(  # noqa: PLR0913 - one parameter for each option
                 "limit": limit,
             }
         )
+        queues = client.quota(cluster_queue).page.queues if cluster_queue else ()
     _warn_silent(found.silent)
     emit(found.page, output, lambda wide: workload_table(found.page.rows, now_ms(), wide=wide))
+    for row in queues if output in (Format.TABLE, Format.WIDE) else ():
+        for line in turn_lines(row.turns):
+            say(line)
     left = found.page.total - len(found.page.rows)
     if left > 0:
         say(f"{left} more; narrow with -q, -n or --mine, or raise --limit")
@@ -122,7 +127,8 @@ def quota(
     _warn_silent(found.silent)
     emit(found.page, output, lambda wide: quota_table(found.page, wide=wide))
     if output in (Format.TABLE, Format.WIDE):
-        for line in [*inactive_lines(found.page), LEGEND]:
+        turns = [line for row in found.page.queues for line in turn_lines(row.turns)]
+        for line in [*inactive_lines(found.page), *turns, LEGEND]:
             say(line)
 
 

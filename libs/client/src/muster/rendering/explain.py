@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from muster.durations import short
+from muster.rendering.turns import turn_lines
 from muster.rendering.words import asks, gpus_milli, is_gpu, short_id
 from muster_contracts.queries import Ahead, Phase, WaitEstimate, WorkloadDetail, WorkloadRow
 from muster_domain.conditions import FlavorVerdict, PendingReason
@@ -20,6 +21,7 @@ def explain(detail: WorkloadDetail, now_ms: int) -> list[str]:
     lines += [_flavor(verdict) for verdict in _distinct(detail.explanation.flavors)]
     if row.phase is Phase.PENDING:
         lines += _pending(detail)
+        lines += turn_lines(detail.turns)
     else:
         lines += _placed(detail)
     lines += _tries(detail, now_ms)

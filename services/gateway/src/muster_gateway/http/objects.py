@@ -11,8 +11,10 @@ from muster_gateway import events
 from muster_gateway.access import Caller, Right
 from muster_gateway.bodies import checked_name
 from muster_gateway.changes import Effect
+from muster_gateway.composition import Gateway
 from muster_gateway.http.dependencies import Gate, InNamespace, Who, Why
 from muster_gateway.kinds import is_namespaced, kind_of
+from muster_gateway.local_queue_status import with_status
 from muster_gateway.submitting import OF_SUBMITTERS
 from muster_gateway.visibility import nodes_for
 from muster_manifests.catalogue import ObjectKey, StoredObject
@@ -31,8 +33,10 @@ async def list_objects(
     """Declared objects of a kind, as they were written. Kinds may be short: `cq`, `lq`, `rf`."""
     await gateway.feed.wait_complete(_READ_TIMEOUT_S)
     caller.need(Right.READ)
-    found = gateway.feed.catalogue.stored(kind_of(kind), namespace)
-    return ObjectList(objects=tuple(_view(stored) for stored in found if _sees(caller, stored)))
+    full = kind_of(kind)
+    found = gateway.feed.catalogue.stored(full, namespace)
+    views = tuple(_view(stored) for stored in found if _sees(caller, stored))
+    return ObjectList(objects=await _with_status(gateway, full, views))
 
 
 @router.get("/v1/objects/{kind}/{name}")
@@ -46,7 +50,8 @@ async def get_object(
     stored = gateway.feed.catalogue.get(key)
     if stored is None or not _sees(caller, stored):
         raise NotFound(f"there is no {key}")
-    return _view(stored)
+    (view,) = await _with_status(gateway, key.kind, (_view(stored),))
+    return view
 
 
 @router.delete("/v1/objects/{kind}/{name}")
@@ -114,6 +119,15 @@ async def _say(
 def _key(kind: str, namespace: str, name: str) -> ObjectKey:
     full = kind_of(kind)
     return ObjectKey(full, namespace if is_namespaced(full) else "", name)
+
+
+async def _with_status(
+    gateway: Gateway, kind: str, views: tuple[ObjectView, ...]
+) -> tuple[ObjectView, ...]:
+    """LocalQueues have a status; it is left out while the owner does not answer."""
+    if kind != "LocalQueue" or not views:
+        return views
+    return with_status(views, (await gateway.owners.quota()).value)
 
 
 def _sees(caller: Caller, stored: StoredObject) -> bool:
