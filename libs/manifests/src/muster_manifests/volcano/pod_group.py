@@ -19,6 +19,13 @@ def read_pod_group(manifest: Manifest) -> PodGroup:
     spec.accept("scheduleTimeoutSeconds")
     spec.not_acted_on("subGroupPolicy")
     by_task = spec.object("minTaskMember")
+    roles = sum(by_task.integer(name, 0, low=0) for name in by_task.keys)
+    if spec.integer("minMember", 1, low=0) < roles:
+        spec.warn(
+            "minTaskMember",
+            f"not acted upon: its tasks need {roles} pods, which is more than minMember",
+            f"write minMember: {roles}",
+        )
     status = manifest.body.object("status")
     status.accept_all()
     return PodGroup(

@@ -157,5 +157,10 @@ def _check_together(reader: ObjectReader, tiers: tuple[tuple[PluginOption, ...],
             )
     if "proportion" in names and "capacity" in names:
         reader.warn("tiers", "proportion and capacity both divide the cluster", "keep one of them")
+    quotas = [name for name in ("proportion", "capacity") if name in names]
+    if quotas and "backfill" in _actions(reader):
+        reader.warn(
+            "actions", f"backfill seats pods that ask for nothing past {quotas[0]}'s quotas"
+        )
     if "proportion" in names:
         reader.warn("tiers", "proportion does not look at a queue's deserved", "write capacity")
