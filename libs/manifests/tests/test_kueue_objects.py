@@ -37,8 +37,7 @@ from muster_domain.selectors import (
     Toleration,
     TolerationOperator,
 )
-from muster_manifests import LoadOptions, WorkloadRecord, load, load_object
-from muster_manifests.topology_requests import GROUP_NAME
+from muster_manifests import LoadOptions, load
 
 LoadContent = Callable[[str], Any]
 Refused = Callable[[str], list[tuple[str, str]]]
@@ -579,23 +578,3 @@ def test_a_workload_priority_class(load_content: LoadContent, refused: Refused) 
     )
     assert refused(text) == [("value", "missing")]
     assert refused(f"{text}value: high\n") == [("value", "high is not a whole number")]
-
-
-def test_a_group_without_a_topology_still_names_its_pod_sets() -> None:
-    manifest = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "Workload",
-        "metadata": {"name": "w"},
-        "spec": {
-            "podSets": [
-                {"name": name, "topologyRequest": {"podSetGroupName": "both"}}
-                for name in ("leader", "workers")
-            ]
-        },
-    }
-    options = LoadOptions(admission_rules=False)
-    record = load_object(manifest, source="f", options=options).content
-    assert isinstance(record, WorkloadRecord)
-    groups = [pods.annotations[GROUP_NAME] for pods in record.submission.pod_sets]
-    assert groups == ["both", "both"]
-    assert [pods.topology for pods in record.submission.pod_sets] == [None, None]
