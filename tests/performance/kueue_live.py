@@ -9,7 +9,7 @@ import heapq
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -115,7 +115,7 @@ class _Runner:
                     messages = [_submission(job) for job in waiting[at:until]]
                     group.create_task(self.publisher.publish(messages))
                 at = until
-                await asyncio.sleep(TICK_S)
+                await self._moment()
 
     async def finish(self) -> None:
         """Report what has run for long enough, until everything has ended."""
@@ -129,7 +129,7 @@ class _Runner:
                     ended.append(_end(name, run))
             if ended:
                 await self.publisher.publish(ended)
-            await asyncio.sleep(TICK_S)
+            await self._moment()
 
     async def hear(self, message: Msg) -> None:
         """Take a decision."""
@@ -156,6 +156,12 @@ class _Runner:
                     self.done.set()
             case _:
                 pass
+
+    async def _moment(self) -> None:
+        """Let a tick pass, or less where everything has ended."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TICK_S):
+                await self.done.wait()
 
     @staticmethod
     def _stop(job: _Job, now_s: float) -> None:
