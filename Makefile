@@ -1,6 +1,7 @@
 # `make` alone prints this help.
 .DEFAULT_GOAL := help
 PYTHON ?= python3
+FOCUS_PYTHON ?= python3.12
 BIN := .venv/bin
 COMPOSE := $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose)
 
@@ -36,6 +37,11 @@ docker-test: bootstrap ## Build the image, run compose and crash its containers 
 	$(BIN)/pytest -m docker
 	MUSTER_TEST_ENGINE=docker MUSTER_TEST_NATS_IMAGE=muster-local/nats:2.15 MUSTER_TEST_REDIS_IMAGE=muster-local/redis:7 \
 		$(BIN)/pytest -m servers libs/ledger tests/integration --ignore tests/integration/test_service.py
+
+.PHONY: focus-validator
+focus-validator: bootstrap ## Install the FOCUS validator, which a test of the export then runs (Python 3.12)
+	$(BIN)/uv venv --quiet --clear --python $(FOCUS_PYTHON) build/focus-validator
+	$(BIN)/uv pip install --quiet --python build/focus-validator -r tools/focus-validator.txt
 
 .PHONY: bench
 bench: bootstrap ## Measure; ONLY=machines|core|gang|preemption|start|path|managed|kueue for one part (FRACTION=0.1 of Kueue's loads), or packing with OPENB=DIR TRACE=default; writes build/bench.json

@@ -1,0 +1,121 @@
+"""Numbers that were worked out by hand: gangs, many short jobs, parts of cards, a lost node."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+from muster_domain.money import format_decimal, nearest, split
+from muster_rating.attempts import Attempt, Charge, Closing, Seat
+from muster_rating.capacity import CapacitySpan
+from muster_rating.prices import HOUR_MS, Price, PriceBook
+from muster_rating.report import Books, Table, cost_table
+from muster_rating.windows import Window
+
+from .house import FLAVOR, GPU, House
+
+HOUSE = House()
+PRICES = HOUSE.prices("1.40")
+DAY = Window(0, 24 * HOUR_MS)
+MINUTE_MS = 60_000
+
+
+def table(*attempts: Attempt, gpus: int = 32, window: Window = DAY) -> Table:
+    books = Books(attempts=attempts, capacity=(HOUSE.capacity(gpus),))
+    return cost_table(books, PRICES, window, "team")
+
+
+def euros(micros: int | None, places: int = 2) -> str:
+    return format_decimal(Fraction(micros or 0, 1_000_000), places)
+
+
+def test_an_end_that_says_when_it_began_makes_a_whole_interval() -> None:
+    whole = HOUSE.attempt("a", 2, 3, 9)
+    only_end = Attempt(workload_id=whole.workload_id, number=1, closing=whole.closing)
+    assert only_end.merge(replace(whole, closing=None)) == whole
+    row = table(only_end.merge(replace(whole, closing=None))).rows[0]
+    assert HOUSE.gpu_hours(row.held[GPU]) == 12
+
+
+def test_a_node_that_was_lost_is_charged_until_it_is_given_up_and_put_right_later() -> None:
+    began = HOUSE.attempt("a", 1, 0, None, name="w")
+    given_up = Closing(at_ms=5 * HOUR_MS + 5 * MINUTE_MS, version=5, outcome="Failed")
+    real = Closing(at_ms=5 * HOUR_MS, version=9, outcome="Failed")
+    first = began.merge(replace(began, closing=given_up))
+    assert table(first).rows[0].held[GPU] == 1000 * given_up.at_ms
+    then = first.merge(replace(began, closing=real))
+    assert table(then).rows[0].held[GPU] == 1000 * real.at_ms
+
+
+def test_a_gang_that_was_preempted_pays_for_both_attempts_and_shows_what_was_lost() -> None:
+    half_ms = HOUR_MS // 2
+    first = HOUSE.attempt("a", 32, 10, 13, name="gang", preempted=True)
+    assert first.closing is not None
+    first = replace(first, closing=replace(first.closing, at_ms=12 * HOUR_MS + half_ms))
+    second = HOUSE.attempt("a", 32, 13, 15, name="gang", number=2)
+    found = table(first, second)
+    row = found.rows[0]
+    assert HOUSE.gpu_hours(row.held[GPU]) == 144
+    assert euros(row.cost_micros) == "201.60"
+    assert HOUSE.gpu_hours(row.lost[GPU]) == 80
+    assert euros(row.lost_cost_micros) == "112.00"
+
+
+def test_many_short_jobs_cost_what_their_time_costs() -> None:
+    """A thousand of them stand for a million: each second costs a fraction of a cent."""
+    count, second = 1_000, 1_000
+    attempts: list[Attempt] = []
+    for number in range(count):
+        whole = HOUSE.attempt("a", 1, 0, 1, name=f"w{number:04d}")
+        assert whole.opening is not None
+        assert whole.seating is not None
+        at_ms = number * second
+        attempts.append(
+            replace(
+                whole,
+                opening=replace(whole.opening, at_ms=at_ms),
+                seating=replace(whole.seating, at_ms=at_ms),
+                closing=Closing(at_ms=at_ms + second, version=4),
+            )
+        )
+    cost = table(*attempts, gpus=1, window=Window(0, count * second)).rows[0].cost
+    assert euros(nearest(cost)) == "0.39"
+    assert format_decimal(cost * 1000 / 1_000_000, 2) == "388.89"
+
+
+def test_parts_of_a_card_are_priced_as_parts() -> None:
+    """3g of 7g for ten hours is 3/7 of a card, one of four slices in time is a quarter."""
+    mig, shared = "nvidia.com/mig-3g.40gb", "nvidia.com/gpu.shared"
+    prices = PriceBook(
+        "EUR",
+        tuple(
+            Price(flavor=FLAVOR, resource=resource, hourly=Fraction("1.40") * part)
+            for resource, part in ((mig, Fraction(3, 7)), (shared, Fraction(1, 4)))
+        ),
+    )
+    for resource, cost in ((mig, "6.00"), (shared, "3.50")):
+        whole = HOUSE.attempt("a", 1, 0, 10)
+        charges = (Charge(flavor=FLAVOR, resource=resource, quantity_milli=1000),)
+        assert whole.opening is not None
+        assert whole.seating is not None
+        seat = Seat(node="n1", pods=1, devices=1, charges=charges)
+        part = replace(
+            whole,
+            opening=replace(whole.opening, charges=charges),
+            seating=replace(whole.seating, seats=(seat,)),
+        )
+        capacity = CapacitySpan(
+            node="n1", flavor=FLAVOR, resource=resource, quantity_milli=1000,
+            start_ms=0, end_ms=None, usable=True,
+        )  # fmt: skip
+        found = cost_table(Books(attempts=(part,), capacity=(capacity,)), prices, DAY, "team")
+        assert euros(found.rows[0].cost_micros) == cost
+
+
+def test_cents_are_shared_by_largest_remainder() -> None:
+    assert split(10_000, [1, 1, 1]) == (3334, 3333, 3333)
+    assert split(5, [1, 1, 1]) == (2, 2, 1)
+    assert split(1_000, [1, 1, 1, 3]) == (167, 167, 166, 500)
+
+
+def test_a_full_node_costs_what_its_month_is_long() -> None:
+    four = table(HOUSE.attempt("a", 4, 0, None), gpus=4, window=Window(0, 743 * HOUR_MS))
+    assert euros(four.total_micros) == "4160.80"
