@@ -1,8 +1,9 @@
 """`python -m tests.performance [PART ...]`: measure, write build/bench.json, print a table.
 
 Parts: machines, core, gang, preemption, start, path; and where they are named, managed (the path
-with jobs that agents run), kueue (Kueue's scheduler loads) and packing (a recorded trace, which
-`--openb` names). Nothing here judges: figures of a shared machine are read by people.
+with jobs that agents run), kueue (Kueue's scheduler loads), cost (accounting) and packing (a
+recorded trace, which `--openb` names). Nothing here judges: figures of a shared machine are read by
+people.
 """
 
 import argparse
@@ -14,12 +15,13 @@ from typing import Any
 
 from rich.console import Console
 
-from . import core, gang, kueue, machines, packing, path, preemption, report, start
+from . import core, cost, gang, kueue, machines, packing, path, preemption, report, start
+from .cost import CostPlan
 from .kueue import FOR_SERVICES, KueuePlan
 from .path import PathPlan
 
 DEFAULT_PARTS = ("machines", "core", "gang", "preemption", "start", "path")
-PARTS = (*DEFAULT_PARTS, "managed", "packing", "kueue")
+PARTS = (*DEFAULT_PARTS, "managed", "packing", "kueue", "cost")
 OUT = Path("build/bench.json")
 PACKING_QUICK = 200
 """Pods of a trace, to try it out."""
@@ -141,6 +143,11 @@ def _managed(folder: Path, say: Say, quick: bool) -> Figures:  # noqa: FBT001
     return path.measure(folder / "managed", small if quick else PathPlan(managed=True), say)
 
 
+def _cost(folder: Path, say: Say, quick: bool) -> Figures:  # noqa: FBT001
+    small = CostPlan(jobs=100, intervals=3_000)
+    return cost.measure(folder / "cost", small if quick else CostPlan(), say)
+
+
 _QUICK_LOADS = KueuePlan(fraction=0.005)
 
 _PARTS: dict[str, Callable[[Path, Say, bool], Any]] = {
@@ -151,6 +158,7 @@ _PARTS: dict[str, Callable[[Path, Say, bool], Any]] = {
     "start": _start,
     "path": _path,
     "managed": _managed,
+    "cost": _cost,
 }
 
 

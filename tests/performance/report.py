@@ -99,9 +99,22 @@ def _rows(parts: Figures) -> Iterable[tuple[str, list[tuple[str, str]]]]:
         yield "packing", _packing_rows(parts["packing"])
     if "start" in parts:
         yield "start", [("ready", f"{parts['start']['ready_s']} s")]
+    if "cost" in parts:
+        yield "cost", _cost_rows(parts["cost"])
     for name in ("path", "managed"):
         if name in parts:
             yield name, _path_rows(parts[name])
+
+
+def _cost_rows(part: Figures) -> list[tuple[str, str]]:
+    metering, report = part["metering"], part["report"]
+    size = f"a month of {report['intervals']:,} intervals"
+    return [
+        ("facts booked by the live service", f"{metering['facts_per_second']}/s"),
+        ("processor time of a fact", f"{metering['cpu_us_per_fact']} us"),
+        ("rolling up, processor time of an interval", f"{report['roll_cpu_us_an_interval']} us"),
+        *((f"{size}, by {name}", f"{ms} ms") for name, ms in report["report_ms"].items()),
+    ]
 
 
 def _gang_rows(part: Figures) -> list[tuple[str, str]]:

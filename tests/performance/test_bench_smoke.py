@@ -58,6 +58,17 @@ def test_kueues_loads_end_in_the_core_and_in_the_running_services() -> None:
     report.show(figures, Console(quiet=True))
 
 
+@pytest.mark.servers
+@pytest.mark.timeout(300)
+def test_accounting_is_measured() -> None:
+    figures = measure(("cost",), print, quick=True)
+    part = figures["parts"]["cost"]
+    assert part["metering"]["facts"] > 0
+    assert part["report"]["intervals"] == 3_000
+    assert set(part["report"]["report_ms"]) == {"team", "cluster_queue", "user"}
+    report.show(figures, Console(quiet=True))
+
+
 def test_a_part_measured_alone_leaves_the_others_in_the_file(tmp_path: Path) -> None:
     file = tmp_path / "build" / "bench.json"
     report.write(file, {"format": 1, "parts": {"core": [1]}})

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from muster_rating.attempts import Attempt
 from muster_rating.capacity import with_node_flavors
 from muster_rating.opencost.windows import read_window
 from muster_rating.prices import HOUR_MS
@@ -48,7 +49,7 @@ class Roller:
         there = await store.rolled_windows(span)
         hours = list(missing(_steps(span, HOUR_MS), there))[:HOURS_AT_ONCE]
         if hours:
-            return await self._measure(hours)
+            return await self.measure(hours)
         wider = [*_steps(_whole_days(span), DAY_MS), *self._months(span)]
         for window in missing(wider, there):
             parts, left = choose((w for w in there if w != window), window, ())
@@ -56,7 +57,14 @@ class Roller:
                 return await self._merge(parts, window)
         return 0
 
-    async def _measure(self, hours: Sequence[Window]) -> int:
+    def rolled(self, attempts: Iterable[Attempt], window: Window) -> Roll:
+        """What attempts come to in a window, by what is known of nodes and quota now."""
+        spans = tuple(self.keeper.view.spans)
+        catalogs = tuple(self.keeper.view.declarations.catalogs)
+        return roll(with_node_flavors(attempts, spans), spans, catalogs, window)
+
+    async def measure(self, hours: Sequence[Window]) -> int:
+        """Roll hours; how many, none if something changed meanwhile. As `roll_up` raises."""
         keeper = self.keeper
         async with keeper.turn:
             mark = await keeper.store.watch_changes()
