@@ -191,8 +191,8 @@ class Replay(Written):
 class Scenario(Written):
     """The whole file. `levels` says where it is played, with the reason why not everywhere.
 
-    `config` has keys of Kueue's Configuration. `topologies` are node labels from the widest level to
-    the narrowest; `flavor_topologies` says which of them a flavor has.
+    `config` has keys of Kueue's Configuration. `topologies` are node labels from the widest level
+    to the narrowest; `flavor_topologies` says which of them a flavor has.
     """
 
     name: str = ""
