@@ -176,3 +176,9 @@ def test_a_configuration_that_is_refused(text: str, words: str) -> None:
     with pytest.raises(ManifestError) as caught:
         read(text)
     assert words in str(caught.value)
+
+
+def test_how_topologies_are_filled() -> None:
+    text = "featureGates: {TASBalancedPlacement: true, TASProfileMixed: false}\n"
+    assert warnings(text) == []
+    assert read(text).policy == Policy(balanced_topology=True, least_free_topology=False)

@@ -9,11 +9,13 @@ from muster_contracts import codec, events
 from muster_contracts.commands import RunPod
 from muster_contracts.queries import Seats, SeatsQuestion
 from muster_domain.nodes import DomainCount, NodeCondition, TopologyAssignment
+from muster_domain.policy import Policy
 from muster_domain.queues import ResourceFlavor, Topology
 from muster_domain.workload import TopologyMode, TopologyRequest, Workload
 from muster_placement.queries import seats as answer_seats
 from muster_placement.record import GangPhase, PodPhase
 from muster_placement.settings import PlacementSettings
+from muster_scheduling.placement.topology.terms import topology_options
 from muster_testing.builders import FLAVOR, GPU, node, workload
 
 from .house import House, admission
@@ -90,6 +92,16 @@ def test_ranks_follow_the_domains_and_the_fact_says_the_counts(house: House) -> 
 def test_a_pod_set_without_a_request_is_seated_by_the_topology_too(house: House) -> None:
     house.reserve(workload("w1", gpus=1, pods=3))
     assert placed(house)[0].placement.topology["main"].pods == 3
+
+
+def test_a_preferred_topology_is_filled_evenly_where_the_policy_says_so(house: House) -> None:
+    house.machine.floor.set_condition("b0", NodeCondition.CORDONED, house.now_ms)
+    options = topology_options(Policy(balanced_topology=True))
+    house.machine.configure({FLAVOR: RACKED}, {"dc": HALL}, options)
+    house.register(replace(node("a3", 4), labels={"rack": "r1"}))
+    house.reserve(asked(5, mode="preferred"))
+    counts = [domain.count for domain in placed(house)[0].placement.topology["main"].domains]
+    assert sorted(counts) == [2, 3]
 
 
 def test_a_refusal_says_how_many_fit_and_why_nodes_are_out(house: House) -> None:
