@@ -48,10 +48,12 @@ def _times(report: CostReport) -> list[tuple[str, Callable[[CostLine], Mapping[s
     ]
     if report.idle_policy not in (IdlePolicy.ROW, IdlePolicy.NONE):
         columns.append(("IDLE", lambda line: line.idle_time))
-    if report.basis is not ChargingBasis.USAGE or any(line.lent_time for line in report.lines):
-        columns.append(("LENT", lambda line: line.lent_time))
-    if report.basis is not ChargingBasis.USAGE:
+    by_quota = report.basis is not ChargingBasis.USAGE
+    if by_quota:
         columns.append(("NOMINAL", lambda line: line.nominal_time))
+    if by_quota or any(line.lent_time for line in report.lines):
+        columns.append(("LENT", lambda line: line.lent_time))
+    if by_quota:
         columns.append(("CHARGED", lambda line: line.charged_time))
     return columns
 
