@@ -26,6 +26,7 @@ from muster_scheduling.placement.outcome import (
 from muster_scheduling.placement.ranks import FreeDevices
 from muster_scheduling.placement.request import GangRequest
 from muster_scheduling.placement.table import NodeTable
+from muster_scheduling.snapshot.catalog import Configuration
 from muster_scheduling.volcano.opening import DEFAULT_QUEUE
 from muster_scheduling.volcano.plan import EvictionReason, JobOutcome, Plan, Verdict
 from muster_scheduling.volcano.run import run_session
@@ -76,6 +77,15 @@ class VolcanoRules:
         if workload.network_topology is not None:
             return True
         return self.scheduler is not None and isinstance(workload.queue, VolcanoQueueRef)
+
+
+def rules_of(configuration: Configuration) -> VolcanoRules:
+    """What a session knows of a declared configuration."""
+    return VolcanoRules(
+        queues=tuple(configuration.volcano_queues.values()),
+        hyper_nodes=tuple(configuration.hyper_nodes.values()),
+        scheduler=configuration.volcano_scheduler,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

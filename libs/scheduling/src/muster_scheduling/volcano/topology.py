@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from muster_scheduling.placement.columns import Mask
-from muster_scheduling.volcano.job import Job, SubJob, Task
+from muster_scheduling.volcano.job import HELD, Job, SubJob, Task
 from muster_scheduling.volcano.line import Line
 from muster_scheduling.volcano.opening import locate_sub_job
 from muster_scheduling.volcano.session import Session
@@ -82,42 +82,49 @@ def seat_in_tree(
     Where turns between the sub-jobs do not lead to a whole gang, whole sub-jobs are tried.
     Returns `None`, and leaves everything as it was, when none holds the gang.
     """
+    pending = session.in_order(job.pending, session.compare_tasks)
+    lacking = max(1, job.min_member - job.ready_count - job.waiting_count)
+    only = None if job.has_sub_groups else next(iter(job.sub_jobs.values()))
     for group in gradients(session, job, None, ROOT, make_room=False):
         tries: dict[str, _Try] = {}
-        for name in _promising_first(session, job, group):
+        prospects = _prospects(session, only, group, pending, lacking)
+        for name in prospects.names:
             tried = _try_turns(session, job, worksheet, name, seat) or _try_whole(
                 session, job, worksheet, name, seat
             )
             if tried is not None:
                 tries[name] = tried
-                if not job.has_sub_groups:
-                    return _do_again(session, worksheet, tried)
+                if prospects.ranked:
+                    break
         if tries:
             chosen = max(sorted(tries), key=lambda name: tries[name].score)
             return _do_again(session, worksheet, tries[chosen])
     return None
 
 
-def _promising_first(session: Session, job: Job, group: list[str]) -> list[str]:
-    """The HyperNodes of a group that could hold the gang at all.
+@dataclass(frozen=True, slots=True)
+class _Prospects:
+    """HyperNodes that could hold some tasks at all; `ranked` best first, so that one try is enough.
 
-    Without sub-groups what will be seated is known before, and so is its score: the best come
-    first, and the first that holds the gang is the best.
+    Of equal tasks it is known before who will be seated, and so which HyperNode will score best.
     """
-    if job.has_sub_groups:
-        return group
-    lacking = max(1, job.min_member - job.ready_count - job.waiting_count)
-    pending = session.in_order(job.pending, session.compare_tasks)
-    tasks = pending[:lacking]
-    able = group
-    if tasks and len({task.shape for task in pending}) == 1:
-        domains, asked = session.tree.domains, tasks[0].init_requests
-        able = [n for n in group if session.nodes.holds(asked, domains[n].nodes, len(tasks))]
-    if len(able) < _SEVERAL:
-        return able
-    (sub_job,) = job.sub_jobs.values()
-    scores = _scores(session, sub_job, dict.fromkeys(able, tasks))
-    return sorted(able, key=lambda name: (-scores[name], name))
+
+    names: list[str]
+    ranked: bool
+
+
+def _prospects(
+    session: Session, sub_job: SubJob | None, group: list[str], pending: Sequence[Task], least: int
+) -> _Prospects:
+    """Look at a group before anything is tried; without a sub-job nothing is ranked."""
+    if len({task.shape for task in pending}) != 1:
+        return _Prospects(group, ranked=False)
+    domains, asked = session.tree.domains, pending[0].init_requests
+    able = [name for name in group if session.nodes.holds(asked, domains[name].nodes, least)]
+    if sub_job is None or len(able) < _SEVERAL:
+        return _Prospects(able, ranked=False)
+    scores = _scores(session, sub_job, dict.fromkeys(able, pending[:least]))
+    return _Prospects(sorted(able, key=lambda name: (-scores[name], name)), ranked=True)
 
 
 def seat_inside(
@@ -235,9 +242,13 @@ def _seat_sub_job(
 ) -> tuple[Statement, int] | None:
     """Seat a sub-job inside one HyperNode, within that of its job."""
     job = sub_job.job
+    pending = session.in_order(sheet.tasks[sub_job.key], session.compare_tasks)
+    held = sub_job.count(HELD)
+    lacking = len(pending) if whole else min(len(pending), max(1, sub_job.min_member - held))
     for group in gradients(session, job, sub_job, inside, make_room=False):
         tried: dict[str, tuple[list[Operation], Line[Task]]] = {}
-        for name in group:
+        prospects = _prospects(session, sub_job, group, pending, lacking)
+        for name in prospects.names:
             tasks = sheet.tasks[sub_job.key].copy()
             job.failed.clear()
             wanted = Wanted(job, sub_job, whole)
@@ -245,6 +256,8 @@ def _seat_sub_job(
             if statement is not None and statement.operations:
                 tried[name] = (list(statement.operations), tasks)
                 statement.discard()
+                if prospects.ranked:
+                    break
         if tried:
             seated = {name: [deed.task for deed in found] for name, (found, _) in tried.items()}
             scores = _scores(session, sub_job, seated)
