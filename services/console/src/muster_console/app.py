@@ -4,7 +4,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from muster.client import Client
-from muster_console import pages, session
+from muster_console import measures, pages, session
 from muster_console.reading import Reading
 from muster_console.settings import ConsoleSettings
 
@@ -36,4 +36,5 @@ def build(settings: ConsoleSettings) -> FastAPI:
     app.state.secure = settings.console_secure
     session.install(app)
     pages.install(app)
+    measures.install(app, measures.Measures())
     return app
