@@ -148,6 +148,8 @@ def _packing_rows(part: Figures) -> list[tuple[str, str]]:
         )
         rows.append((f"{name}, rejected by 100 %", of_classes))
         rows.append((f"{name}, decisions", f"{seed['decisions_per_second']}/s"))
+        of_processor = f"{seed['decisions_per_processor_second']}/s"
+        rows.append((f"{name}, decisions, processor time alone", of_processor))
     return rows
 
 
