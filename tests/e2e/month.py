@@ -131,6 +131,11 @@ class Month:
             )
             owner.machine.configure(configuration, 0, self.now_ms)
 
+    def admission(self, partition: str) -> AdmissionMachine:
+        """The machine that admits in a partition."""
+        found = (owner.machine for owner in self._owners if owner.shard == partition)
+        return next(machine for machine in found if isinstance(machine, AdmissionMachine))
+
     def node(self, name: str, gpus: int, labels: dict[str, str]) -> None:
         """A node registers."""
         node = Node(

@@ -21,6 +21,7 @@ from muster_manifests import (
     make_workload,
 )
 from muster_manifests.catalogue import ObjectCatalogue
+from muster_rating.prices import price_books
 from muster_scheduling.snapshot.catalog import Configuration
 from muster_simulation.scenario import (
     CohortLine,
@@ -197,6 +198,8 @@ def configuration_of(catalogue: ObjectCatalogue) -> Configuration:
         namespaces=dict(catalogue.namespaces),
         topologies=dict(catalogue.topologies),
         admission_checks=dict(catalogue.admission_checks),
+        budgets=dict(catalogue.budgets),
+        prices=price_books(catalogue.price_lists.values()),
         volcano_queues=dict(catalogue.volcano_queues),
         policy=Policy() if kueue is None else kueue.policy,
         lifecycle=None if kueue is None else kueue.lifecycle,
