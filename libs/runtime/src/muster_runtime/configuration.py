@@ -28,6 +28,8 @@ def configuration_of(catalogue: ObjectCatalogue, partition: str) -> Configuratio
             for name, queue in catalogue.volcano_queues.items()
             if partition_of(catalogue.root_of(derived_queue_name(name))) == partition
         },
+        hyper_nodes=dict(catalogue.hyper_nodes),
+        volcano_scheduler=catalogue.volcano_scheduler,
         budgets=dict(catalogue.budgets),
         prices=price_books(catalogue.price_lists.values()),
         policy=Policy() if kueue is None else kueue.policy,

@@ -4,8 +4,10 @@ from muster_contracts import codec, events, subjects
 from muster_contracts.stored import Record
 from muster_domain.conditions import EvictionReason, Outcome
 from muster_domain.states import Admitted, Evicting, Finished, Pending, Reserved
+from muster_domain.workload import LocalQueueRef, VolcanoQueueRef, Workload
 from muster_manifests.catalogue import ObjectCatalogue
 from muster_scheduling.admission import explain
+from muster_scheduling.snapshot.volcano import derived_queue_name
 from muster_simulation import swarm
 from muster_simulation.manifests import (
     Naming,
@@ -75,7 +77,7 @@ class BusStage:
         for document in load_documents([manifest], "scenario"):
             identity = f"{len(self._names):04d}-{document.name}"
             workload = workload_of(document, self._catalogue, identity, run.world.now_ms)
-            queue = self._cluster_queue(workload.namespace, workload.queue.name)
+            queue = self._cluster_queue(workload)
             job = swarm.Job(workload=workload, cluster_queue=queue, at_ms=0)
             self._names[identity] = workload.name
             self._jobs.setdefault(workload.name, job)
@@ -172,5 +174,9 @@ class BusStage:
             preempted = Preempted(by=by, reason=str(state.preemption_reason))
             seen.preempted.append((self._names[fact.workload_id], preempted))
 
-    def _cluster_queue(self, namespace: str, queue: str) -> str:
-        return self._catalogue.local_queues[f"{namespace}/{queue}"].cluster_queue
+    def _cluster_queue(self, workload: Workload) -> str:
+        match workload.queue:
+            case VolcanoQueueRef(name=name):
+                return derived_queue_name(name)
+            case LocalQueueRef(name=name):
+                return self._catalogue.local_queues[f"{workload.namespace}/{name}"].cluster_queue

@@ -34,7 +34,6 @@ from muster_scheduling.admission import (
 )
 from muster_scheduling.admission.eligibility import flavors_of, has_other_flavor
 from muster_scheduling.ordering.keys import queue_timestamp_ms
-from muster_scheduling.placement.gang import place
 from muster_scheduling.placement.outcome import Placed
 from muster_scheduling.placement.replacement import replace_node
 from muster_scheduling.placement.request import GangRequest, request_for
@@ -44,9 +43,10 @@ from muster_scheduling.snapshot.catalog import Configuration
 from muster_scheduling.snapshot.turns import Turns
 from muster_scheduling.snapshot.view import AdmissionView, Snapshot
 from muster_scheduling.snapshot.workloads import prepare
+from muster_scheduling.volcano.floor import Room, Standing, rules_of
 from muster_simulation.manifests import DURATION, STOP_DURATION
+from muster_simulation.seating import CLAIM_MS, Seating
 
-CLAIM_MS = 60_000
 RETRY_BASE_MS = 1_000
 RETRY_MAX_MS = 60_000
 NODE_LOST_AFTER_MS = 25_000
@@ -138,6 +138,7 @@ class House:
     view: AdmissionView = field(init=False)
     turns: Turns = field(init=False)
     table: NodeTable = field(default_factory=NodeTable)
+    seating: Seating = field(init=False)
     _live: dict[str, str] = field(default_factory=dict[str, str])
     _places: bool = False
     _events: list[tuple[int, int, Callable[[], None]]] = field(
@@ -154,6 +155,7 @@ class House:
     def __post_init__(self) -> None:
         self.view = AdmissionView(self.configuration)
         self.turns = Turns(self.view)
+        self.seating = Seating(self.table, rules_of(self.configuration))
 
     def add_nodes(self, nodes: Iterable[Node]) -> None:
         """Let gangs be seated on nodes. Without any node quota alone decides."""
@@ -165,6 +167,7 @@ class House:
         """Take other declared objects."""
         self.configuration = configuration
         self.view.configure(configuration)
+        self.seating.rules = rules_of(configuration)
         self.turns.configure(self.now_ms)
 
     def at(self, at_ms: int, action: Callable[[], None]) -> None:
@@ -345,9 +348,10 @@ class House:
         return replace(request, options=topology_options(self.view.policy))
 
     def _seat(self, guest: Guest, admission: Admission) -> bool:
-        outcome = place(self.table, self._request(guest, admission))
+        request = self._request(guest, admission)
+        answer = self.seating.seat(guest.workload, request, self._standing(), self.now_ms)
+        outcome = answer.outcome
         if isinstance(outcome, Placed):
-            self.table.bind(outcome.gang)
             guest.nodes = outcome.placement.nodes
             return True
         tried = (*guest.avoided, *sorted(flavors_of(admission)))
@@ -363,7 +367,28 @@ class House:
         wait_ms = min(RETRY_MAX_MS, RETRY_BASE_MS * 2 ** min(max(0, guest.tries - 1), 16))
         self._wait(guest, None if others else self.now_ms + wait_ms)
         self._say(What.UNSEATED, guest, reason=str(outcome.reason))
+        if answer.room is not None:
+            self._make_room(guest, answer.room)
         return False
+
+    def _standing(self) -> Iterator[Standing]:
+        for guest in self.guests.values():
+            gang = self.table.gang(guest.workload.id)
+            if gang is not None:
+                leaving = guest.phase is Phase.EVICTING
+                yield Standing(workload=guest.workload, gang=gang, started=True, leaving=leaving)
+
+    def _make_room(self, guest: Guest, room: Room) -> None:
+        """Evict those who have to leave their seats; nobody else gets these before their time."""
+        self.at(self.now_ms + CLAIM_MS, self._capacity_grew)
+        for workload_id, reason in sorted(room.victims.items()):
+            victim = self.guests[workload_id]
+            if victim.phase is Phase.ADMITTED:
+                self.view.mark_evicting(workload_id)
+                self._go(victim, str(reason), guest.workload.id)
+
+    def _capacity_grew(self) -> None:
+        self._grew = True
 
     def _run_out(self, guest: Guest, attempt: int) -> None:
         if guest.phase is Phase.ADMITTED and guest.attempt == attempt:
@@ -424,6 +449,7 @@ class House:
     def _finish(self, guest: Guest, outcome: Outcome, reason: str) -> None:
         guest.phase, guest.outcome, guest.ended_ms = Phase.FINISHED, outcome, self.now_ms
         self._live.pop(guest.workload.key, None)
+        self.seating.forget(guest.workload.id)
         self._say(What.FINISHED, guest, reason=reason or str(outcome))
         if self.ended is not None:
             self.ended(guest)

@@ -31,15 +31,19 @@ from muster_simulation.scenario import (
     Manifest,
     Quotas,
     Scenario,
+    VolcanoJob,
 )
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
 SCENARIO_LABEL = "muster.dev/scenario"
 DURATION = "muster.dev/simulated-duration-ms"
 STOP_DURATION = "muster.dev/simulated-stop-ms"
+EXIT_CODE = "muster.dev/simulated-exit-code"
 FOR_EVER_MS = 10 * 365 * 86_400_000
 PLENTY = "1000000"
-_CLUSTER_WIDE = ("ClusterQueue", "Cohort", "ResourceFlavor", "Topology", "WorkloadPriorityClass")
+_CLUSTER_WIDE = (
+    "ClusterQueue", "Cohort", "HyperNode", "ResourceFlavor", "Topology", "WorkloadPriorityClass",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,17 +161,61 @@ def job_manifest(job: Job, naming: Naming) -> Manifest:
     }
 
 
-def submission_manifest(written: Job | Manifest, naming: Naming) -> Manifest:
+def volcano_job_manifest(job: VolcanoJob) -> Manifest:
+    """A Volcano Job whose names are not yet those of an installation."""
+    run_ms = FOR_EVER_MS if job.run is None else job.run
+    annotations = {
+        DURATION: str(run_ms), STOP_DURATION: str(job.stop), EXIT_CODE: str(job.exit_code),
+    }  # fmt: skip
+    container: Manifest = {
+        "name": "main",
+        "image": "scenario:1",
+        "resources": {"requests": job.each, "limits": job.each},
+    }
+    task: Manifest = {
+        "name": "worker",
+        "replicas": job.pods,
+        "template": {
+            "metadata": {"annotations": annotations},
+            "spec": {"restartPolicy": "Never", "containers": [container]},
+        },
+    }
+    spec: Manifest = {
+        "queue": job.volcano_queue,
+        "minAvailable": job.pods if job.least is None else job.least,
+        "maxRetry": job.max_retry,
+        "policies": list(job.policies),
+        "tasks": [task],
+    }
+    if job.priority:
+        spec["priorityClassName"] = _class_name(job.priority)
+    if job.topology:
+        spec["networkTopology"] = job.topology
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": job.name, "namespace": "default"},
+        "spec": spec,
+    }
+
+
+def submission_manifest(written: Job | VolcanoJob | Manifest, naming: Naming) -> Manifest:
     """A submission, from its short form or as written."""
-    return job_manifest(written, naming) if isinstance(written, Job) else renamed(written, naming)
+    match written:
+        case Job():
+            return job_manifest(written, naming)
+        case VolcanoJob():
+            return renamed(volcano_job_manifest(written), naming)
+        case _:
+            return renamed(written, naming)
 
 
 def renamed(manifest: Manifest, naming: Naming) -> Manifest:
     """A manifest whose shared names, and references to them, begin with the prefix."""
-    if not naming.prefix or manifest.get("kind") == "Configuration":
+    if not naming.prefix or manifest.get("kind") in ("Configuration", "ConfigMap"):
         return manifest
     metadata: Manifest = dict(manifest.get("metadata", {}))
-    if manifest.get("kind") in _CLUSTER_WIDE or _is_volcano_queue(manifest):
+    if manifest.get("kind") in _CLUSTER_WIDE or _is_of_volcano(manifest, "Queue"):
         metadata["name"] = naming.shared(metadata.get("name", ""))
     else:
         metadata["namespace"] = naming.namespace
@@ -176,6 +224,10 @@ def renamed(manifest: Manifest, naming: Naming) -> Manifest:
         result["spec"] = _renamed_references(manifest["spec"], naming)
     if manifest.get("kind") == "ResourceFlavor":
         result["spec"] = _of_scenario(result.get("spec") or {}, naming)
+    if manifest.get("kind") == "HyperNode":
+        result["spec"] = {**result["spec"], "members": _members(result["spec"], naming)}
+    if _is_of_volcano(manifest, "Job"):
+        result["spec"] = _volcano_job_of_scenario(result["spec"], naming)
     return result
 
 
@@ -201,6 +253,8 @@ def configuration_of(catalogue: ObjectCatalogue) -> Configuration:
         budgets=dict(catalogue.budgets),
         prices=price_books(catalogue.price_lists.values()),
         volcano_queues=dict(catalogue.volcano_queues),
+        hyper_nodes=dict(catalogue.hyper_nodes),
+        volcano_scheduler=catalogue.volcano_scheduler,
         policy=Policy() if kueue is None else kueue.policy,
         lifecycle=None if kueue is None else kueue.lifecycle,
     )
@@ -320,7 +374,8 @@ def _cohort(name: str, line: CohortLine, naming: Naming) -> Manifest:
 
 
 def _priorities(scenario: Scenario) -> set[int]:
-    jobs = [job for one in scenario.rounds for job in one.submit if isinstance(job, Job)]
+    submitted = [job for one in scenario.rounds for job in one.submit]
+    jobs = [job for job in submitted if isinstance(job, Job | VolcanoJob)]
     found = {job.priority for job in jobs if job.priority}
     return found | ({1} if scenario.trace is not None else set[int]())
 
@@ -339,12 +394,36 @@ def _object(kind: str, name: str, spec: Manifest) -> Manifest:
     return {"apiVersion": KUEUE, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-def _is_volcano_queue(manifest: Manifest) -> bool:
-    written = str(manifest.get("apiVersion", ""))
-    return written.startswith("scheduling.volcano.sh/") and manifest.get("kind") == "Queue"
+def _is_of_volcano(manifest: Manifest, kind: str) -> bool:
+    group = str(manifest.get("apiVersion", "")).partition("/")[0]
+    return group.endswith("volcano.sh") and manifest.get("kind") == kind
 
 
-_REFERENCES = ("clusterQueue", "cohortName", "parentName", "topologyName")
+def _members(spec: Manifest, naming: Naming) -> list[Manifest]:
+    """Members of a HyperNode that are named, by their names here."""
+    return [
+        {**member, "selector": {"exactMatch": {"name": naming.shared(exact["name"])}}}
+        if (exact := member["selector"].get("exactMatch"))
+        else member
+        for member in spec["members"]
+    ]
+
+
+def _volcano_job_of_scenario(spec: Manifest, naming: Naming) -> Manifest:
+    """A Job's spec with its queue's name here, and kept to the scenario's nodes."""
+    tasks: list[Manifest] = []
+    for task in spec["tasks"]:
+        pod = task["template"]["spec"]
+        chosen = {**pod.get("nodeSelector", {}), SCENARIO_LABEL: naming.prefix}
+        template = {**task["template"], "spec": {**pod, "nodeSelector": chosen}}
+        tasks.append({**task, "template": template})
+    result = {**spec, "queue": naming.shared(spec["queue"]), "tasks": tasks}
+    if "priorityClassName" in spec:
+        result["priorityClassName"] = naming.shared(spec["priorityClassName"])
+    return result
+
+
+_REFERENCES = ("clusterQueue", "cohortName", "parent", "parentName", "topologyName")
 
 
 def _renamed_references(spec: Manifest, naming: Naming) -> Manifest:

@@ -15,7 +15,7 @@ from muster_contracts.queries import Seats, SeatsQuestion
 from muster_contracts.stored import Record
 from muster_contracts.subjects import Service
 from muster_domain.conditions import Outcome
-from muster_domain.queue_tree import tree_root
+from muster_domain.queue_tree import VOLCANO_PREFIX, tree_root
 from muster_domain.states import Finished
 from muster_ledger.store import Image
 from muster_placement.machine import PlacementMachine
@@ -23,6 +23,8 @@ from muster_placement.queries import seats
 from muster_placement.settings import PlacementSettings
 from muster_scheduling.placement.topology.terms import topology_options
 from muster_scheduling.snapshot.catalog import Configuration
+from muster_scheduling.snapshot.volcano import VOLCANO_FLAVOR, derived_queue_name, volcano_flavor
+from muster_scheduling.volcano.floor import rules_of
 from muster_simulation.audit import Audit
 from muster_simulation.checks import Watch
 from muster_simulation.invariants import InvariantBroken
@@ -74,6 +76,10 @@ class Run:
         self._partition_of = {
             name: partition_of(tree_root(name, queue.cohort, parents))
             for name, queue in scenario.configuration.cluster_queues.items()
+        }
+        self._partition_of |= {
+            derived_queue_name(name): partition_of(VOLCANO_PREFIX)
+            for name in scenario.configuration.volcano_queues
         }
         self.nodes = [
             SimulatedNode(self.world, node, PlacementSettings().node_lease_ms)
@@ -255,7 +261,8 @@ class Run:
 
 def _configure(machine: PlacementMachine, configuration: Configuration) -> None:
     machine.configure(
-        dict(configuration.flavors),
+        {**configuration.flavors, VOLCANO_FLAVOR: volcano_flavor()},
         dict(configuration.topologies or {}),
         topology_options(configuration.policy),
+        rules_of(configuration),
     )

@@ -119,6 +119,26 @@ class Job(Written):
     node_selector: dict[str, str] = {}
 
 
+class VolcanoJob(Written):
+    """A Volcano Job of one task in short; its pods end with `exit_code` when they have run.
+
+    `topology` is its `networkTopology`. Times are as of a `Job`.
+    """
+
+    name: str
+    volcano_queue: str
+    each: dict[str, str] = {}
+    pods: int = Field(default=1, ge=1)
+    least: int | None = None
+    priority: int = 0
+    run: Time | None = None
+    stop: Time = 0
+    exit_code: int = 0
+    max_retry: int = 3
+    policies: tuple[Manifest, ...] = ()
+    topology: Manifest = {}
+
+
 class Preempted(Written):
     """Who took its place, and by what right."""
 
@@ -142,11 +162,16 @@ class Expectation(Written):
 
 
 def _form(value: Any) -> str:  # noqa: ANN401 - not validated yet
-    return "manifest" if "apiVersion" in value else "short"
+    if "apiVersion" in value:
+        return "manifest"
+    return "volcano" if "volcano_queue" in value else "short"
 
 
 Submission = Annotated[
-    Annotated[Job, Tag("short")] | Annotated[Manifest, Tag("manifest")], Discriminator(_form)
+    Annotated[Job, Tag("short")]
+    | Annotated[VolcanoJob, Tag("volcano")]
+    | Annotated[Manifest, Tag("manifest")],
+    Discriminator(_form),
 ]
 
 

@@ -15,6 +15,7 @@ from muster_domain.queues import (
     AdmissionCheck,
     ClusterQueue,
     Cohort,
+    HyperNode,
     LocalQueue,
     Namespace,
     ResourceFlavor,
@@ -23,6 +24,7 @@ from muster_domain.queues import (
     VolcanoQueue,
 )
 from muster_domain.selectors import Labels
+from muster_domain.volcano_scheduler import SchedulerConfiguration
 from muster_rating.prices import PriceBook
 from muster_scheduling.quota import Members, QuotaNode, QuotaTree, build_tree
 from muster_scheduling.snapshot.activity import InactiveReason, Surroundings, obstructions
@@ -41,7 +43,8 @@ class Configuration:
     """Every declared object that deciding looks at, by name (`namespace/name` for LocalQueues).
 
     `topologies` and `admission_checks` of `None` mean that nobody keeps a list of them, so that a
-    reference to one is taken as good. `lifecycle` of `None` leaves times to the service's settings.
+    reference to one is taken as good. Without a `volcano_scheduler` Volcano's session decides only
+    about bounds on HyperNodes. `lifecycle` of `None` leaves times to the service's settings.
     `prices` are by currency.
     """
 
@@ -54,6 +57,8 @@ class Configuration:
     admission_checks: Mapping[str, AdmissionCheck] | None = None
     inactive_checks: frozenset[str] = frozenset()
     volcano_queues: Mapping[str, VolcanoQueue] = field(default_factory=dict[str, VolcanoQueue])
+    hyper_nodes: Mapping[str, HyperNode] = field(default_factory=dict[str, HyperNode])
+    volcano_scheduler: SchedulerConfiguration | None = None
     policy: Policy = Policy()
     lifecycle: Lifecycle | None = None
     budgets: Mapping[str, Budget] = field(default_factory=dict[str, Budget])

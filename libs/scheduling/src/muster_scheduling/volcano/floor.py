@@ -168,6 +168,7 @@ def _snapshot(
             else table.condition(node.name)
             for node in nodes
         },
+        columns=table.columns,
         queues=rules.queues,
         hyper_nodes=rules.hyper_nodes,
         priority_classes=tuple(
