@@ -39,6 +39,7 @@ from muster_rating.rollups import Roll, merged
 from muster_rating.windows import Window
 from muster_runtime.bus import Bus
 from muster_runtime.declare import declare
+from muster_testing.connection import until
 from muster_testing.servers import NatsServer
 
 from . import cost_facts
@@ -107,16 +108,9 @@ async def _metering(folder: Path, jobs: int, say: Say) -> Figures:
 
 async def _watch(pid: int, database: Path, last: int) -> Figures:
     process = psutil.Process(pid)
-    first = 0
-    async with asyncio.timeout(DEADLINE_S):
-        while not first:
-            first = _booked(database)
-            await asyncio.sleep(0)
-        start, cpu = time.monotonic(), sum(process.cpu_times()[:2])
-        booked = first
-        while booked < last:
-            booked = _booked(database)
-            await asyncio.sleep(0.01)
+    await until(lambda: _booked(database), DEADLINE_S)
+    first, start, cpu = _booked(database), time.monotonic(), sum(process.cpu_times()[:2])
+    await until(lambda: _booked(database) >= last, DEADLINE_S)
     elapsed, spent = time.monotonic() - start, sum(process.cpu_times()[:2]) - cpu
     facts = last - first
     return {

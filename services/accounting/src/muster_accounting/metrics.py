@@ -84,6 +84,10 @@ class AccountingMetrics:
             [*_ALLOCATION, *(f"label_{sanitised(name)}" for name in self._labels)],
             registry=registry,
         )
+        self._add_comparisons(registry)
+
+    def _add_comparisons(self, registry: CollectorRegistry) -> None:
+        """What is compared: quota with capacity, token money with hardware."""
         self._nominal = Gauge(
             "muster_accounting_nominal_quota",
             "Nominal quota of all ClusterQueues together",
