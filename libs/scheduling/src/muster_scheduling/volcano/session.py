@@ -26,6 +26,9 @@ from muster_scheduling.volcano.points import (
 from muster_scheduling.volcano.snapshot import SessionSnapshot
 from muster_scheduling.volcano.tree import HyperNodeTree
 
+NOT_LET_IN = (PodGroupPhase.PENDING, PodGroupPhase.NONE)
+"""Phases of jobs that no action but enqueue looks at."""
+
 S = TypeVar("S", Job, SubJob)
 T = TypeVar("T")
 
@@ -248,7 +251,7 @@ class Session:
     def schedulable(self, job: Job) -> bool:
         """Whether actions look at a job: it left Pending, has a queue, and is valid."""
         return (
-            job.phase is not PodGroupPhase.PENDING
+            job.phase not in NOT_LET_IN
             and job.queue in self.queues
             and self.job_invalid(job) is None
         )

@@ -12,7 +12,7 @@ from muster_scheduling.volcano.job import Job
 from muster_scheduling.volcano.line import Turns, jobs_by_queue
 from muster_scheduling.volcano.opening import locate
 from muster_scheduling.volcano.seating import seat_tasks
-from muster_scheduling.volcano.session import Session
+from muster_scheduling.volcano.session import NOT_LET_IN, Session
 from muster_scheduling.volcano.topology import Wanted, Worksheet, seat_in_tree
 
 _ENQUEUE = "enqueue"
@@ -44,7 +44,7 @@ def _promote(session: Session) -> None:
     if _ENQUEUE in session.configuration.actions:
         return
     for job in session.jobs.values():
-        if job.phase is PodGroupPhase.PENDING:
+        if job.phase in NOT_LET_IN:
             job.phase = PodGroupPhase.INQUEUE
 
 

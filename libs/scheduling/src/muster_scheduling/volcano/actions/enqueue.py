@@ -1,11 +1,8 @@
 """enqueue: PodGroups leave Pending when every vote allows it (E1)."""
 
 from muster_domain.queues import DequeueStrategy
-from muster_domain.volcano import PodGroupPhase
 from muster_scheduling.volcano.line import Turns, jobs_by_queue
-from muster_scheduling.volcano.session import Session
-
-_WAITING = (PodGroupPhase.PENDING, PodGroupPhase.NONE)
+from muster_scheduling.volcano.session import NOT_LET_IN, Session
 
 
 def enqueue(session: Session) -> None:
@@ -14,7 +11,9 @@ def enqueue(session: Session) -> None:
     A job that is refused does not block those behind it, unless its queue says `fifo`. A gang
     without `minResources` is always let in.
     """
-    lines = jobs_by_queue(session, (job for job in session.jobs.values() if job.phase in _WAITING))
+    lines = jobs_by_queue(
+        session, (job for job in session.jobs.values() if job.phase in NOT_LET_IN)
+    )
     queues = Turns(session.compare_queues, (session.queues[name] for name in sorted(lines)))
     while queues:
         queue = queues.pop()
