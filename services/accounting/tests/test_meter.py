@@ -10,7 +10,6 @@ import pytest
 from prometheus_client import generate_latest
 
 from muster_accounting.bookkeeper import Bookkeeper
-from muster_accounting.facts import TEAM_LABEL
 from muster_accounting.meter import DRIFT_EVERY_S, Meter
 from muster_accounting.metrics import AccountingMetrics
 from muster_accounting.rebuild import Comparison, compare, rebuild
@@ -22,6 +21,7 @@ from muster_contracts.subjects import Service
 from muster_contracts.tokens import TokensReported
 from muster_domain.errors import InvalidValue, Transient
 from muster_domain.money import MICROS
+from muster_domain.teams import TEAM_LABEL
 from muster_domain.tokens import TokenUse
 from muster_rating.attempts import Attempt
 from muster_runtime.bus import Bus

@@ -3,6 +3,7 @@
 from muster_domain.selectors import Labels
 
 TEAM_LABEL = "muster.dev/team"
+"""The label of a workload that names its team."""
 
 
 def team_of(labels: Labels, namespace: str) -> str:

@@ -23,6 +23,7 @@ from muster_domain.money import split
 from muster_domain.nodes import Node, PodAssignment
 from muster_domain.quantity import scale
 from muster_domain.states import Admission, Admitted, PodSetAdmission, Reserved
+from muster_domain.teams import team_of
 from muster_domain.tokens import TokenUse
 from muster_domain.workload import LocalQueueRef, PodSet, Workload
 from muster_rating.attempts import (
@@ -39,9 +40,6 @@ from muster_rating.attempts import (
 from muster_rating.capacity import NodeFact, NodeReport, NodeTurn
 from muster_runtime.reader import Received
 from muster_scheduling.snapshot.volcano import VOLCANO_FLAVOR
-
-TEAM_LABEL = "muster.dev/team"
-"""The workload's label that names its team; without it the team is the namespace."""
 
 _OF_ADMISSION = (
     "quota_reserved",
@@ -162,7 +160,7 @@ def _owner(workload: Workload, admission: Admission) -> Owner:
         workload=workload.name,
         cluster_queue=admission.cluster_queue,
         local_queue=workload.queue.name if isinstance(workload.queue, LocalQueueRef) else "",
-        team=workload.labels.get(TEAM_LABEL) or workload.namespace,
+        team=team_of(workload.labels, workload.namespace),
         user=workload.user,
         kind=workload.owner.kind,
         priority=workload.priority,

@@ -84,7 +84,7 @@ def page(
         total_micros=statement.total_micros,
         total_lines=len(statement.lines),
         lines=tuple(line_of(line) for line in some),
-        at_ms=now_ms,
+        at_ms=statement.issued_at_ms,
         number=statement.number if closed else 0,
         issued_at_ms=statement.issued_at_ms if closed else 0,
         digest=statement.digest if closed else "",
