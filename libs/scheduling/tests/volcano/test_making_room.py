@@ -233,3 +233,60 @@ def test_an_elastic_gang_gives_back_down_to_its_minimum() -> None:
         how=RECLAIM,
     )
     assert evicted(plan) == [f"x-{n}" for n in range(5, 10)]
+
+
+def test_a_gang_at_its_minimum_is_left_alone() -> None:
+    whole = held("x", "a", pod("x", "xa", on="n"), pod("x", "xb", on="n"), least=2)
+    plan = decide(
+        [("n", "cpu=2")], [whole, high("cpu=1", queue="b")], queue("a"), queue("b"), how=RECLAIM
+    )
+    assert evicted(plan) == []
+
+
+def test_a_queue_that_is_not_reclaimable_gives_nothing_back() -> None:
+    plan = decide(
+        [("n", "cpu=2")],
+        [
+            held("x", "a", pod("x", "xa", on="n"), pod("x", "xb", on="n")),
+            high("cpu=1", queue="b"),
+        ],
+        queue("a", reclaimable=False),
+        queue("b"),
+        how=RECLAIM,
+    )
+    assert evicted(plan) == []
+
+
+def test_a_queue_within_what_it_deserves_gives_nothing_back() -> None:
+    plan = decide(
+        [("n", "cpu=2")],
+        [
+            held("x", "a", pod("x", "xa", on="n")),
+            held("y", "b", pod("y", "ya", on="n")),
+            gang("z", 2, [pod("z", "z-0"), pod("z", "z-1")], queue="b", priority_class="high"),
+        ],
+        queue("a"),
+        queue("b"),
+        how=RECLAIM,
+    )
+    assert evicted(plan) == []
+
+
+def test_a_guarantee_is_never_taken() -> None:
+    plan = decide(
+        [("n", "cpu=2")],
+        [
+            held("x", "a", pod("x", "xa", on="n"), pod("x", "xb", on="n")),
+            high("cpu=1", "cpu=1", least=2, queue="b"),
+        ],
+        queue("a", guarantee="cpu=1"),
+        queue("b", deserved="cpu=2"),
+        how=CAPACITY,
+    )
+    assert evicted(plan) == []
+
+
+def test_a_gang_that_would_stay_incomplete_evicts_nobody() -> None:
+    victims = low(pod("low", "a", on="n"), pod("low", "b", on="n", **SPARED))
+    plan = decide([("n", "cpu=2")], [victims, high("cpu=1", "cpu=1", least=2)], how=PREEMPT)
+    assert evicted(plan) == []
