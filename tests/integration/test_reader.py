@@ -1,5 +1,4 @@
 import asyncio
-import time
 
 import pytest
 
@@ -14,6 +13,9 @@ from muster_testing.waiting import wait_until_async
 from .log import ANY, events, take
 
 pytestmark = pytest.mark.servers
+
+FOREVER_S = 3600
+"""Longer than any test may take."""
 
 
 def numbers(count: int, first: int = 0) -> list[bytes]:
@@ -94,16 +96,17 @@ async def test_a_restarted_server_leaves_no_gap(nats: KillableServer) -> None:
     assert [received.body for received in (*before, *after)] == numbers(1000)
 
 
-async def test_a_new_connection_is_not_waited_out_as_silence(nats: KillableServer) -> None:
+async def test_a_new_connection_is_not_waited_out_as_silence(
+    nats: KillableServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader_module, "SILENCE_MAX_S", FOREVER_S)
     async with wire(nats.url) as line, connected_bus(line.url, fresh=True) as bus:
         reader = bus.read(EVENTS.name, (ANY,), after=0)
         assert await reader.next_batch(10, 0.05) == []
         line.cut()
         async with connected_bus(nats.url) as other:
             await other.publish(events("seen", 1))
-        since = time.monotonic()
         assert len(await take(reader, 1)) == 1
-        assert time.monotonic() - since < reader_module.SILENCE_MAX_S / 2
         await reader.close()
 
 

@@ -43,7 +43,7 @@ class Bench:
         self.folder = folder
         self.url = url
         self.facts: list[NodeRegistered | PodStarted | PodRestarting | PodFinished] = []
-        self.beats: list[tuple[float, NodeHeartbeat]] = []
+        self.beats: list[NodeHeartbeat] = []
         self.agents: list[subprocess.Popen[bytes]] = []
 
     def start_agent(self, **settings: str | int) -> subprocess.Popen[bytes]:
@@ -119,7 +119,7 @@ class Bench:
             await reader.close()
 
     def _on_beat(self, body: bytes) -> None:
-        self.beats.append((time.monotonic(), codec.decode(NodeHeartbeat, body)))
+        self.beats.append(codec.decode(NodeHeartbeat, body))
 
     def end_agents(self, number: int = signal.SIGTERM) -> None:
         """Send a signal to all agents and wait for their end."""

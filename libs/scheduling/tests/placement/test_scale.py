@@ -1,6 +1,4 @@
-"""Bounds of processor time far above what was measured: only a change of order of growth fails."""
-
-from time import process_time
+"""Sizes of a large installation; `make bench ONLY=gang` says what they cost."""
 
 from muster_domain.workload import TopologyMode, TopologyRequest
 from muster_scheduling.placement.gang import place
@@ -18,22 +16,17 @@ def cluster(nodes: int) -> NodeTable:
     return table
 
 
-def test_a_gang_of_1000_pods_finds_seats_on_10000_nodes_within_a_second() -> None:
+def test_a_gang_of_1000_pods_finds_seats_in_one_block_of_10000_nodes() -> None:
     table = cluster(10_000)
     topology = TopologyRequest(mode=TopologyMode.REQUIRED, node_label="block")
     pods = pod_set(1000, cpu=8, gib=64, gpus=1, topology=topology, levels=("block", "rack"))
-    _ = table.columns
-    start = process_time()
-    placed = seat(table, gang(pods))
-    assert process_time() - start < 1
-    assert len(nodes_of(placed)) == 125
+    nodes = nodes_of(seat(table, gang(pods)))
+    assert len(nodes) == 125
+    assert len({int(name[1:]) // 256 for name in nodes}) == 1
 
 
-def test_small_jobs_are_placed_by_the_thousand_per_second_on_1000_nodes() -> None:
+def test_1000_small_jobs_fill_as_few_of_1000_nodes_as_hold_them() -> None:
     table = cluster(1000)
-    _ = table.columns
-    start = process_time()
     for number in range(1000):
         seat(table, gang(pod_set(cpu=8, gpus=1), workload=f"w{number}"))
-    assert process_time() - start < 1
     assert isinstance(place(table, gang(pod_set(875, gpus=8))), Placed)
