@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from muster_contracts import events
+from muster_domain.queues import UndeclaredResources
 from muster_domain.states import Admitted, Pending
 from muster_domain.workload import Workload
 from muster_testing.builders import GPU, cluster_queue, configuration, workload
@@ -44,6 +45,18 @@ def test_quota_of_pods_that_are_done_goes_to_the_next(house: House) -> None:
     assert (held_gpus(house), house.kind("w2")) == (2, "reserved")
     assert admitted(house).reclaimable == {"main": 2}
     assert len(house.facts(events.QuotaReclaimed)) == 2
+
+
+def test_pods_that_are_charged_for_nothing_give_nothing_back() -> None:
+    queue = replace(
+        cluster_queue(), resource_groups=(), undeclared_resources=UndeclaredResources.IGNORE
+    )
+    house = House(configuration(queue))
+    house.run(workload(gpus=1, pods=4))
+    done(house, 1)
+    assert admitted(house).reclaimable == {"main": 1}
+    house.finish()
+    assert house.kind() == "finished"
 
 
 def test_counts_only_grow(house: House) -> None:

@@ -305,7 +305,7 @@ class Book:
             case Reserved(attempt=attempt), Admitted():
                 _expect(self.ledger.post(hold_id(after.workload.id, attempt)))
             case Admitted(admission=held), Admitted(admission=left, attempt=attempt):
-                if left != held:
+                if left.usage != held.usage:
                     _expect(self.ledger.shrink(hold_id(after.workload.id, attempt), left.usage))
             case (Reserved() | Evicting() | Admitted()) as held, (Pending() | Finished()):
                 posted = self._is_posted(held, after)
