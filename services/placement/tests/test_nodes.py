@@ -105,6 +105,16 @@ def test_the_gangs_of_a_fenced_node_are_lost_whole(house: House) -> None:
     assert house.count(events.GangReleased) == 1
 
 
+def test_a_node_whose_pods_have_succeeded_is_not_missed(house: House) -> None:
+    house.run(PAIR)
+    house.pod_ended(0, code=0)
+    pass_time(house, FENCE_MS, "n2")
+    assert house.condition("n1") is NodeCondition.FENCED
+    assert house.count(events.GangLost) == 0
+    house.pod_ended(1, code=0)
+    assert house.count(events.GangFinished) == 1
+
+
 def test_a_fenced_node_takes_nothing_until_it_is_heard_of(house: House) -> None:
     pass_time(house, FENCE_MS, "n2")
     house.reserve(workload("new", gpus=4, pods=2))

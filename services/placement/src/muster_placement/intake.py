@@ -143,17 +143,17 @@ def drain_requested(floor: Floor, fact: events.DrainRequested, now_ms: int) -> N
         floor.capacity_grew()
         return
     by = f" by {fact.by}" if fact.by else ""
-    for workload_id in floor.table.gangs_on(fact.node):
+    for workload_id in _gangs_at_work(floor, fact.node):
         lose(floor, floor.gangs[workload_id], fact.node, f"{fact.node} is drained{by}", now_ms)
 
 
 def fence(floor: Floor, name: str, now_ms: int, replaced: Callable[[SeatedGang], bool]) -> None:
     """A node was silent past its lease: its pods are gone by themselves.
 
-    Its gangs are lost, save those that could be `replaced`.
+    Its gangs are lost, save those that could be `replaced` and those whose pods there are done.
     """
     floor.set_condition(name, NodeCondition.FENCED, now_ms)
-    for workload_id in floor.table.gangs_on(name):
+    for workload_id in _gangs_at_work(floor, name):
         seated = floor.gangs[workload_id]
         if replaced(seated):
             continue
@@ -161,6 +161,20 @@ def fence(floor: Floor, name: str, now_ms: int, replaced: Callable[[SeatedGang],
         for seat in seated.gang.placement.pods:
             if seat.node == name:
                 _pod_gone(floor, workload_id, seat, now_ms)
+
+
+def _gangs_at_work(floor: Floor, node: str) -> list[str]:
+    """Gangs that need a node still: not all that they had to do there has succeeded."""
+    return [
+        workload_id
+        for workload_id in floor.table.gangs_on(node)
+        if not _is_done_there(floor.gangs[workload_id], node)
+    ]
+
+
+def _is_done_there(seated: SeatedGang, node: str) -> bool:
+    there = (seat for seat in seated.gang.placement.pods if seat.node == node)
+    return all(seated.pods.get(uid_of(seated, seat)) is PodPhase.SUCCEEDED for seat in there)
 
 
 def _pod_gone(floor: Floor, workload_id: str, seat: PodAssignment, now_ms: int) -> None:
