@@ -368,3 +368,21 @@ def test_devices_are_claimed_where_their_driver_has_some_left() -> None:
     assert [refusal.reason for refusal in refused] == [
         "device class gpu has a selector that is not understood"
     ]
+
+
+def test_a_budget_counts_its_victims_one_by_one() -> None:
+    app = Selector(
+        requirements=(Requirement(key="app", operator=SelectorOperator.IN, values=("a",)),)
+    )
+    budget = DisruptionBudget(namespace="ns", name="b", selector=app, disruptions_allowed=1)
+    victims = [pod("old", name, on="a", labels={"app": "a"}) for name in ("x", "y")]
+    cluster = snapshot(
+        [node("a", "cpu=2")],
+        [
+            gang("old", 0, victims, priority_class="low"),
+            gang("new", 1, [pod("new", "new-0", "cpu=2")], priority_class="high"),
+        ],
+        priorities=PRIORITIES,
+    )
+    plan = run_session(replace(cluster, disruption_budgets=(budget,)), preempting("pdb"))
+    assert evicted(plan) == []
