@@ -126,12 +126,14 @@ class LiveStage:
     def clear(self) -> None:
         """End what is left, so that the next scenario has the machine for itself.
 
-        The installation's Configuration goes as well: the next scenario has its own, or none.
+        What is the installation's goes as well: the next scenario has its own, or none.
         """
         for name in [*self.look().pending, *self.look().admitted]:
             self.cancel(name)
         for configuration in self._client.objects("configuration").objects:
             self._client.delete("configuration", configuration.name, "default")
+        for scheduler in self._client.objects("configmap").objects:
+            self._client.delete("configmap", scheduler.name, scheduler.namespace)
 
     def _send(self, manifests: list[Manifest], parameters: dict[str, object]) -> None:
         self._sent += 1

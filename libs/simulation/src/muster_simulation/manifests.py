@@ -74,6 +74,7 @@ def object_manifests(scenario: Scenario, naming: Naming) -> list[Manifest]:
     return [
         *([configuration_manifest(scenario.config)] if scenario.config else []),
         *(_priority_class(value, naming) for value in sorted(_priorities(scenario))),
+        *(_pod_priority_class(value, naming) for value in sorted(_pod_priorities(scenario))),
         *(_topology(name, levels, naming) for name, levels in scenario.topologies.items()),
         *(_flavor(name, scenario, naming) for name in flavors),
         *(_cohort(name, line, naming) for name, line in scenario.cohorts.items()),
@@ -177,7 +178,11 @@ def volcano_job_manifest(job: VolcanoJob) -> Manifest:
         "replicas": job.pods,
         "template": {
             "metadata": {"annotations": annotations},
-            "spec": {"restartPolicy": "Never", "containers": [container]},
+            "spec": {
+                "restartPolicy": "Never",
+                "nodeSelector": job.node_selector,
+                "containers": [container],
+            },
         },
     }
     spec: Manifest = {
@@ -374,10 +379,19 @@ def _cohort(name: str, line: CohortLine, naming: Naming) -> Manifest:
 
 
 def _priorities(scenario: Scenario) -> set[int]:
-    submitted = [job for one in scenario.rounds for job in one.submit]
-    jobs = [job for job in submitted if isinstance(job, Job | VolcanoJob)]
+    jobs = [job for one in scenario.rounds for job in one.submit if isinstance(job, Job)]
     found = {job.priority for job in jobs if job.priority}
     return found | ({1} if scenario.trace is not None else set[int]())
+
+
+def _pod_priorities(scenario: Scenario) -> set[int]:
+    jobs = [job for one in scenario.rounds for job in one.submit if isinstance(job, VolcanoJob)]
+    return {job.priority for job in jobs if job.priority}
+
+
+def _pod_priority_class(value: int, naming: Naming) -> Manifest:
+    manifest = _priority_class(value, naming)
+    return {**manifest, "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
 
 
 def _priority_class(value: int, naming: Naming) -> Manifest:

@@ -137,6 +137,7 @@ class VolcanoJob(Written):
     max_retry: int = 3
     policies: tuple[Manifest, ...] = ()
     topology: Manifest = {}
+    node_selector: dict[str, str] = {}
 
 
 class Preempted(Written):
