@@ -12,6 +12,7 @@ from muster_accounting import schema
 from muster_accounting.engine import migrate, open_engine
 from muster_accounting.store import Progress, UsageStore
 from muster_domain.errors import Conflict, NotFound, Transient
+from muster_rating.attempts import Attempt
 from muster_testing.postgres import PostgresServer
 
 from .homes import Home, PostgresHome
@@ -102,3 +103,21 @@ async def test_a_database_that_is_away_is_asked_again(doomed: PostgresServer) ->
         assert (await store.claim(2, 0)).events_sequence == 5
     finally:
         await store.close()
+
+
+async def test_a_write_that_is_cancelled_leaves_nothing_locked(home: Home) -> None:
+    """Whoever takes over writes at once, wherever the one before was cut off."""
+    first, second = await prepared(home), await prepared(home)
+    attempts = [Attempt(workload_id="w", number=number) for number in range(1, 9)]
+    try:
+        for epoch, steps in enumerate(range(40), 1):
+            await first.claim(epoch, 0)
+            write = asyncio.create_task(first.apply_facts(epoch, epoch, 0, attempts, []))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            write.cancel()
+            await asyncio.gather(write, return_exceptions=True)
+            await second.claim(epoch, 0)
+    finally:
+        await first.close()
+        await second.close()

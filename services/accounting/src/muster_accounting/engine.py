@@ -1,7 +1,10 @@
 """The database: how it is opened, brought up to date, and what its silence means."""
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from alembic import command
 from alembic.config import Config
@@ -14,6 +17,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from muster_domain.errors import Conflict, Transient
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 BUSY_TIMEOUT_MS = 5000
 MIGRATIONS = "muster_accounting:migrations"
@@ -64,6 +70,26 @@ def insert_new(connection: AsyncConnection, table: Table) -> Executable:
     if connection.dialect.name == "sqlite":
         return sqlite.insert(table).on_conflict_do_nothing()
     return postgresql.insert(table).on_conflict_do_nothing()
+
+
+def unbroken(
+    write: Callable[P, Coroutine[Any, Any, T]],
+) -> Callable[P, Awaitable[T]]:
+    """A write that comes to its own end even where who asked for it is cancelled.
+
+    A statement of SQLite that is left half read keeps the file locked until it is collected.
+    """
+
+    @wraps(write)
+    async def to_its_end(*args: P.args, **kwargs: P.kwargs) -> T:
+        task = asyncio.create_task(write(*args, **kwargs))
+        try:
+            return await asyncio.shield(task)
+        finally:
+            if not task.done():
+                await asyncio.wait([task])
+
+    return to_its_end
 
 
 @asynccontextmanager

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from muster_accounting import schema
-from muster_accounting.engine import answering, insert_new, migrate, open_engine
+from muster_accounting.engine import answering, insert_new, migrate, open_engine, unbroken
 from muster_accounting.rollup_rows import roll_of, roll_row
 from muster_accounting.rows import attempt_of, attempt_row, node_fact_of, node_fact_row
 from muster_accounting.statement_rows import statement_of, statement_row
@@ -105,6 +105,7 @@ class UsageStore:
             for _ in range(READERS_MAX):
                 self._reading.release()
 
+    @unbroken
     async def claim(self, epoch: int, objects_there: int) -> Progress:
         """Become the writer. `objects_there` is the last declared object at this moment.
 
@@ -132,6 +133,7 @@ class UsageStore:
                 facts_until_ms=row["facts_until_ms"],
             )
 
+    @unbroken
     async def apply_facts(
         self,
         epoch: int,
@@ -157,6 +159,7 @@ class UsageStore:
             await self._forget_rolls(connection, [*since, *(fact.at_ms for fact in told)])
             return merged
 
+    @unbroken
     async def apply_objects(
         self, epoch: int, sequence: int, versions: Sequence[ObjectVersion]
     ) -> None:
@@ -174,6 +177,7 @@ class UsageStore:
             self._watch = Watch()
             return self._watch
 
+    @unbroken
     async def add_rolls(self, epoch: int, rolls: Sequence[Roll], watch: "Watch") -> int:
         """Keep rolls, unless what they were made from has changed since; returns how many.
 
@@ -249,6 +253,7 @@ class UsageStore:
         rows = await self._rows(select(table).where(table.c.zone == zone).order_by(table.c.number))
         return [statement_of(row) for row in rows]
 
+    @unbroken
     async def add_statement(self, epoch: int, zone: str, statement: Statement) -> None:
         """Keep a statement for ever. The same number again changes nothing.
 
@@ -346,7 +351,7 @@ async def _fence(connection: AsyncConnection, epoch: int, changes: dict[str, int
 def changed_from(before: Attempt | None, after: Attempt) -> int:
     """From when on what is told of an attempt is another; `FAR_MS` where nothing is.
 
-    That it was preempted makes all that it held lost, from its seats on.
+    That it was preempted makes what it held lost, from its seats or what it saved on.
     """
     old = before or Attempt(workload_id=after.workload_id, number=after.number)
     found = [
@@ -360,7 +365,7 @@ def changed_from(before: Attempt | None, after: Attempt) -> int:
         for part in (mine, other)
         if part is not None
     ]
-    if old.was_preempted != after.was_preempted and after.seating is not None:
+    if old.lost_from_ms != after.lost_from_ms and after.seating is not None:
         found.append(after.seating.at_ms)
     return min(found, default=FAR_MS)
 
