@@ -351,7 +351,7 @@ async def _fence(connection: AsyncConnection, epoch: int, changes: dict[str, int
 def changed_from(before: Attempt | None, after: Attempt) -> int:
     """From when on what is told of an attempt is another; `FAR_MS` where nothing is.
 
-    That it was preempted makes what it held lost, from its seats or what it saved on.
+    That it was preempted makes all that it held lost, from its seats on.
     """
     old = before or Attempt(workload_id=after.workload_id, number=after.number)
     found = [
@@ -365,7 +365,7 @@ def changed_from(before: Attempt | None, after: Attempt) -> int:
         for part in (mine, other)
         if part is not None
     ]
-    if old.lost_from_ms != after.lost_from_ms and after.seating is not None:
+    if old.was_preempted != after.was_preempted and after.seating is not None:
         found.append(after.seating.at_ms)
     return min(found, default=FAR_MS)
 
