@@ -46,6 +46,8 @@ class House:
     _sequence: int = 0
 
     def __post_init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.metrics = AdmissionMetrics(self.registry)
         self.machine = self._make()
 
     def _make(self) -> AdmissionMachine:
@@ -56,8 +58,7 @@ class House:
             watermark=0,
             fields=dict(self.stored),
         )
-        metrics = AdmissionMetrics(CollectorRegistry())
-        machine = AdmissionMachine(image, self.settings, metrics)
+        machine = AdmissionMachine(image, self.settings, self.metrics)
         machine.configure(self.configuration, 0, self.now_ms)
         return machine
 

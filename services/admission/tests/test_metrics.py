@@ -4,14 +4,14 @@ import math
 from dataclasses import replace
 
 import pytest
-from prometheus_client import CollectorRegistry
 
-from muster_admission.metrics import BUCKETS_S, AdmissionMetrics
+from muster_admission.metrics import BUCKETS_S, LONG_BUCKETS_S
 from muster_admission.settings import AdmissionSettings
 from muster_contracts import events
 from muster_domain.conditions import PendingReason
 from muster_domain.queues import (
     ClusterQueue,
+    Cohort,
     FlavorQuotas,
     QueueingStrategy,
     ReclaimWithinCohort,
@@ -19,35 +19,13 @@ from muster_domain.queues import (
     ResourceQuota,
     WithinClusterQueue,
 )
-from muster_testing.builders import FLAVOR, GPU, NAMESPACE, cluster_queue, configuration, workload
+from muster_testing.builders import FLAVOR, GPU, cluster_queue, configuration, workload
 
-from .house import House
+from .measured import Measured
 
 SETTINGS = AdmissionSettings(
     pods_ready_timeout_ms=10_000, requeue_backoff_base_ms=1_000, requeue_backoff_max_ms=1_000
 )
-
-
-class Measured(House):
-    """A house whose commits are counted, as the service counts them."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.registry = CollectorRegistry()
-        self.metrics = AdmissionMetrics(self.registry)
-
-    def value(self, name: str, /, **labels: str) -> float | None:
-        self.metrics.count(self.machine.book)
-        self.metrics.refresh((self.machine,))
-        return self.registry.get_sample_value(f"muster_{name}", labels)
-
-    def has(self, queue: str) -> bool:
-        self.metrics.refresh((self.machine,))
-        return any(
-            queue in sample.labels.values()
-            for metric in self.registry.collect()
-            for sample in metric.samples
-        )
 
 
 @pytest.fixture
@@ -60,7 +38,8 @@ def once(house: Measured, name: str, /, **labels: str) -> float | None:
 
 
 def test_buckets_are_1_and_then_double_from_2_5() -> None:
-    assert BUCKETS_S[:4] == (1, 2.5, 5, 10)
+    assert BUCKETS_S[:4] == LONG_BUCKETS_S[:4] == (1, 2.5, 5, 10)
+    assert (BUCKETS_S[-1], LONG_BUCKETS_S[-1]) == (10_240, 40_960)
 
 
 def test_waits_are_counted_from_creation(house: Measured) -> None:
@@ -237,12 +216,31 @@ def test_a_borrower_without_weight_has_no_number() -> None:
     assert used == 1
 
 
-def test_local_queues_have_the_same(house: Measured) -> None:
-    door = {"name": "jobs", "namespace": NAMESPACE}
-    house.run(workload(gpus=4))
-    house.submit(workload("w2", 4))
-    assert house.value("local_queue_pending_workloads", **door, status="inadmissible") == 1
-    assert house.value("local_queue_admitted_active_workloads", **door) == 1
+def test_cohorts_say_where_they_stand_and_what_runs_below(house: Measured) -> None:
+    lab = Cohort(name="lab", parent="house")
+    house.configure(
+        replace(configuration(cluster_queue(gpus=4, cohort="lab")), cohorts={"lab": lab})
+    )
+    house.run(workload())
+    house.submit(workload("w2"))
+    stands = {"parent_cohort": "house", "root_cohort": "house"}
+    assert house.value("cohort_info", cohort="lab", **stands) == 1
+    assert house.value("cohort_info", cohort="house", parent_cohort="", root_cohort="house") == 1
+    for cohort in ("lab", "house"):
+        below = {"cohort": cohort, "flavor": FLAVOR, "resource": GPU}
+        assert house.value("cohort_subtree_admitted_active_workloads", cohort=cohort) == 1
+        assert house.value("cohort_subtree_resource_reservations", **below) == 2
+        assert house.value(
+            "cohort_subtree_admitted_workloads_total", cohort=cohort, priority_class=""
+        ) == 1  # fmt: skip
+
+
+def test_a_cohort_that_is_gone_leaves_no_series(house: Measured) -> None:
+    house.configure(configuration(cluster_queue(gpus=4, cohort="lab")))
+    house.run()
+    assert house.value("cohort_subtree_admitted_active_workloads", cohort="lab") == 1
+    house.configure(configuration(cluster_queue(gpus=4)))
+    assert not house.has("lab")
 
 
 def test_a_queue_that_is_gone_leaves_no_series(house: Measured) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from muster_admission.attempts import Attempts
 from muster_admission.barrier import held_up
 from muster_admission.book import Book
 from muster_admission.budget_turn import close_purse, open_purse
@@ -41,10 +42,12 @@ class Turn:
     proposals: list[events.VictimsProposed] = field(default_factory=list[events.VictimsProposed])
     asked: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     exhausted: bool = False
+    attempts: Attempts = field(default_factory=Attempts)
 
 
 def run_cycle(book: Book, turn: Turn, now_ms: int) -> None:
     """Decide on everything that is known, and make it true in the book."""
+    turn.attempts.begin()
     for workload_id in list(turn.arrived):
         if refuse_impossible(book, workload_id, now_ms):
             del turn.arrived[workload_id]
@@ -62,6 +65,7 @@ def run_cycle(book: Book, turn: Turn, now_ms: int) -> None:
     else:
         turn.exhausted = False
         _explain(book, turn, waits, now_ms)
+    turn.attempts.end(book.records)
     book.forget_old(now_ms)
 
 
@@ -72,6 +76,7 @@ def _decide(book: Book, turn: Turn, now_ms: int) -> None:
     budget = Budget(workloads=book.settings.decisions_max, reservations=one_by_one)
     decision = decide(book.view.snapshot(now_ms), budget, victims_inline=False)
     book.view.apply(decision)
+    turn.attempts.decided(decision)
     turn.exhausted = decision.stopped is StopReason.BUDGET_EXHAUSTED
     _make_true(book, turn, decision, now_ms)
     _explain(book, turn, decision.explanations, now_ms)
@@ -87,6 +92,7 @@ def no_victims(book: Book, turn: Turn, fact: events.VictimsNotFound, now_ms: int
     asked = turn.asked.pop(fact.workload_id, None)
     if record is None or not isinstance(record.state, Pending) or asked is None:
         return
+    turn.attempts.without_victims(record)
     if fact.explanation is not None:
         _stay_unseated(book, record, record.state, fact.explanation, now_ms)
     book.view.park(fact.workload_id)
@@ -126,8 +132,10 @@ def _consider(book: Book, turn: Turn, proposal: events.VictimsProposed, now_ms: 
         Proposal(preemptor_id=proposal.workload_id, wanted=wanted, victims=victims),
     )
     if isinstance(outcome, Refusal):
+        turn.attempts.refused(record)
         book.view.retry(proposal.workload_id)
         return
+    turn.attempts.preempting(record)
     for effect in outcome.effects:
         if isinstance(effect, EvictWorkload):
             _preempt(book, effect, now_ms)

@@ -6,13 +6,15 @@ is +Inf.
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from prometheus_client import CollectorRegistry, Gauge
 
 from muster_admission.books_check import discrepancies
+from muster_admission.door_gauges import LocalQueueGauges
+from muster_admission.series import QUEUE
 from muster_domain.conditions import PendingReason, UnadmittedReason
-from muster_domain.states import Admitted, Finished, Pending, Reserved
+from muster_domain.states import Admitted, Evicting, Finished, Pending, Reserved
 from muster_scheduling.fairness.share import share_of
 from muster_scheduling.quota import QuotaNode
 from muster_scheduling.quota.tree import is_unlimited
@@ -20,6 +22,7 @@ from muster_scheduling.quota.tree import is_unlimited
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from muster_admission.attempts import Attempts
     from muster_admission.book import Book
     from muster_contracts.stored import Record
     from muster_scheduling.snapshot.catalog import QueueEntry
@@ -31,7 +34,8 @@ class AdmissionGauges:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
         self._all: list[Gauge] = []
-        queue, door = ("cluster_queue",), ("name", "namespace")
+        self.doors = LocalQueueGauges(registry)
+        queue = (QUEUE,)
         amounts = ("cohort", "cluster_queue", "flavor", "resource")
         pairs = ("cohort", "flavor", "resource")
         add = self._gauge
@@ -75,14 +79,18 @@ class AdmissionGauges:
         self.cohort_usage = add(
             "muster_cohort_subtree_resource_reservations", "Charged in a whole cohort", pairs
         )
-        self.door_pending = add(
-            "muster_local_queue_pending_workloads", "Workloads that wait", (*door, "status")
+        self.cohort_active = add(
+            "muster_cohort_subtree_admitted_active_workloads",
+            "Admitted workloads of a whole cohort",
+            ("cohort",),
         )
-        self.door_reserving = add(
-            "muster_local_queue_reserving_active_workloads", "Workloads with quota", door
+        self.cohort_info = add(
+            "muster_cohort_info", "Where it stands", ("cohort", "parent_cohort", "root_cohort")
         )
-        self.door_active = add(
-            "muster_local_queue_admitted_active_workloads", "Admitted workloads", door
+        self.skips = add(
+            "muster_admission_cycle_preemption_skips",
+            "Workloads whose victims were not to be had in the last cycle",
+            queue,
         )
         self.discrepancies = add(
             "muster_ledger_discrepancies",
@@ -90,17 +98,19 @@ class AdmissionGauges:
             ("partition",),
         )
 
-    def refresh(self, books: "Sequence[Book]") -> None:
+    def refresh(self, partitions: "Sequence[tuple[Book, Attempts]]") -> None:
         """Compute everything anew."""
         for gauge in self._all:
             gauge.clear()
-        for book in books:
+        self.doors.refresh([book for book, _ in partitions])
+        for book, attempts in partitions:
             self.discrepancies.labels(book.partition).set(len(discrepancies(book)))
             for entry in book.view.catalog.queues.values():
                 self._queue(book, entry)
+                self.skips.labels(entry.name).set(attempts.skipped[entry.name])
                 self._quota(book, entry)
             for node in _cohorts(book):
-                self._cohort(node)
+                self._cohort(book, node)
             self._workloads(book)
 
     def _queue(self, book: "Book", entry: "QueueEntry") -> None:
@@ -117,9 +127,8 @@ class AdmissionGauges:
         self.shapes.labels(name, "inadmissible").set(len(shapes[False]))
         for resource, quantity_milli in waiting.items():
             self.waiting.labels(name, resource).set(quantity_milli / 1000)
-        holders = [book.records[holder] for holder in book.view.admitted.get(name, {})]
-        self.reserving.labels(name).set(len(holders))
-        self.active.labels(name).set(sum(isinstance(r.state, Admitted) for r in holders))
+        self.reserving.labels(name).set(len(book.view.admitted.get(name, {})))
+        self.active.labels(name).set(_admitted_count(book, name))
         self.retained.labels(name).set(0)
         self.status.labels(name, "active").set(int(entry.active))
         self.status.labels(name, "pending").set(int(not entry.active))
@@ -142,7 +151,12 @@ class AdmissionGauges:
             self.reservation.labels(*labels).set(entry.node.used(pair) / 1000)
             self.usage.labels(*labels).set(admitted[pair] / 1000)
 
-    def _cohort(self, node: QuotaNode) -> None:
+    def _cohort(self, book: "Book", node: QuotaNode) -> None:
+        parent = node.parent.name if node.parent is not None else ""
+        self.cohort_info.labels(node.name, parent, node.root.name).set(1)
+        self.cohort_active.labels(node.name).set(
+            sum(_admitted_count(book, queue.name) for queue in _queues_below(node))
+        )
         self.cohort_share.labels(node.name).set(_share(node))
         for pair, quantity_milli in node.subtree.items():
             self.cohort_quota.labels(node.name, *pair).set(_amount(quantity_milli))
@@ -150,19 +164,11 @@ class AdmissionGauges:
             self.cohort_usage.labels(node.name, *pair).set(used_milli / 1000)
 
     def _workloads(self, book: "Book") -> None:
-        configuration = book.view.catalog.configuration
-        for door in configuration.local_queues.values():
-            if door.cluster_queue in book.view.queues:
-                self.door_reserving.labels(door.name, door.namespace).set(0)
-                self.door_active.labels(door.name, door.namespace).set(0)
-                for status in ("active", "inadmissible"):
-                    self.door_pending.labels(door.name, door.namespace, status).set(0)
         for record in book.records.values():
             self._workload(book, record)
 
     def _workload(self, book: "Book", record: "Record") -> None:
         workload, name = record.workload, record.cluster_queue
-        door = (workload.queue.name, workload.namespace)
         match record.state:
             case Pending(explanation=stored):
                 why = book.explanations.get(workload.id, stored)
@@ -170,21 +176,15 @@ class AdmissionGauges:
                 if not book.view.queue_of.get(workload.id) and workload.id not in book.aside:
                     reason = PendingReason.MISCONFIGURED
                 self.unadmitted.labels(name, reason, "").inc()
-                queue = book.view.queues.get(name)
-                active = queue is not None and queue.is_active(workload.id)
-                status = "active" if active else "inadmissible"
-                self.door_pending.labels(*door, status).inc()
             case Reserved():
                 reason = UnadmittedReason.UNSATISFIED_ADMISSION_CHECKS
                 self.unadmitted.labels(name, reason, "").inc()
-                self.door_reserving.labels(*door).inc()
-            case Admitted():
-                self.door_reserving.labels(*door).inc()
-                self.door_active.labels(*door).inc()
             case Finished():
                 self.retained.labels(name).inc()
+            case Admitted() | Evicting():
+                pass
             case _:
-                self.door_reserving.labels(*door).inc()
+                assert_never(record.state)
 
     def _gauge(self, name: str, text: str, labels: tuple[str, ...]) -> Gauge:
         gauge = Gauge(name, text, labels, registry=self._registry)
@@ -202,6 +202,11 @@ def _share(node: QuotaNode) -> float:
     """Not a number where something is borrowed without weight, as Kueue says it."""
     share = share_of(node)
     return math.nan if share.unbounded else share.per_mille
+
+
+def _admitted_count(book: "Book", queue: str) -> int:
+    holders = book.view.admitted.get(queue, {})
+    return sum(isinstance(book.records[holder].state, Admitted) for holder in holders)
 
 
 def _cohorts(book: "Book") -> "Iterable[QuotaNode]":

@@ -86,7 +86,8 @@ class AdmissionMachine:
 
     def decide(self, now_ms: int) -> Changes:
         """Run one cycle."""
-        run_cycle(self.book, self.turn, now_ms)
+        with self._metrics.attempt(self.turn.attempts):
+            run_cycle(self.book, self.turn, now_ms)
         puts, deletes = self.book.take_changes()
         changes = Changes(puts=puts, deletes=deletes, outbox=self.book.announcer.take())
         if changes:
