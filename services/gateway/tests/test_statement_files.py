@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -119,3 +120,15 @@ def test_the_page_shows_the_total_and_escapes_what_people_wrote(statement: State
     assert "2026-06-01 to 2026-06-30, Europe/Madrid" in text
     assert "a/train, &lt;all&gt;" in text
     assert "<all>" not in text
+
+
+def test_what_has_no_price_is_named_and_not_counted_as_free(statement: Statement) -> None:
+    unpriced = replace(charge("c", 3, micros=0), flavor="<b200>", hourly=None)
+    view = view_of(
+        replace(statement, lines=(*statement.lines, Line(charge=unpriced))), "open", "team"
+    )
+    assert view_of(statement, "open", "team").unpriced == ()
+    assert view.unpriced == (f"<b200>/{GPU}",)
+    text = page_of(view, "UTC").decode()
+    assert f"No price, not charged: &lt;b200&gt;/{GPU}" in text
+    assert "No price" not in page_of(view_of(statement, "open", "team"), "UTC").decode()

@@ -40,8 +40,8 @@ class StatementLine:
     """One charge. `hourly` is the exact price of `per_milli` milli-units, empty without a price.
 
     `kind` is usage, or one that belongs to nobody: idle, reserved, unavailable, overallocated.
-    `charge_class` of usage is nominal or borrowed. `corrects` names the earlier period that the line
-    puts right. It was held at times within `[start_ms, end_ms)`.
+    `charge_class` of usage is nominal or borrowed. `corrects` names the earlier period that it puts
+    right. It was held at times within `[start_ms, end_ms)`.
     """
 
     kind: str
@@ -107,7 +107,10 @@ class StatementRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementView:
-    """A statement as a table by one dimension; the cents of the rows sum to `total_cents`."""
+    """A statement as a table by one dimension; the cents of the rows sum to `total_cents`.
+
+    `unpriced` names `flavor/resource` pairs with time that has no price and is not in the cents.
+    """
 
     by: str
     period: str
@@ -122,6 +125,7 @@ class StatementView:
     issued_at_ms: int = 0
     digest: str = ""
     previous: str = ""
+    unpriced: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,7 +52,7 @@ _LINE_COLUMNS = (
     "per", "micros",
 )  # fmt: skip
 _LINE_NUMBERS = ("attempt", "quantity", "start_ms", "end_ms", "micros")
-_LINE_TYPES = dict.fromkeys(_LINE_NUMBERS, ColumnType.INTEGER)
+_LINE_TYPES: Mapping[str, ColumnType] = dict.fromkeys(_LINE_NUMBERS, ColumnType.INTEGER)
 
 
 class Form(StrEnum):
@@ -109,6 +109,7 @@ def view_of(statement: Statement, state: str, by: str) -> StatementView:
         issued_at_ms=statement.issued_at_ms if is_closed else 0,
         digest=statement.digest if is_closed else "",
         previous=statement.previous if is_closed else "",
+        unpriced=_unpriced(statement),
     )
 
 
@@ -174,10 +175,11 @@ def page_of(view: StatementView, zone: str) -> bytes:
     height = len(view.rows) * 24 + 8
     total = f"{_decimal(view.total_cents)} {escape(view.currency)}"
     title = f"Statement {escape(view.period)}"
+    unpriced = f"<p>No price, not charged: {escape(', '.join(view.unpriced))}</p>"
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
         f"<style>{_STYLE}</style><h1>{title}</h1><p>{first} to {last}, {escape(zone)}. "
-        f"{escape(issued)}</p><p class=total>{total}</p>"
+        f"{escape(issued)}</p><p class=total>{total}</p>{unpriced if view.unpriced else ''}"
         f'<svg viewBox="0 0 720 {height}" role="img" aria-label="Cost by {escape(view.by)}">'
         f"{bars}</svg><table><thead><tr><th>{escape(view.by)}</th><th>GPU-h</th>"
         f"<th>of these borrowed</th><th>corrections</th><th>{escape(view.currency)}</th></tr>"
@@ -197,6 +199,12 @@ _STYLE = (
     ".total{font-size:2em;margin:.2em 0}tr{break-inside:avoid}"
     "@media print{body{margin:0;max-width:none}@page{size:A4;margin:18mm}}"
 )
+
+
+def _unpriced(statement: Statement) -> tuple[str, ...]:
+    charges = (line.charge for line in statement.lines)
+    pairs = {(charge.flavor, charge.resource) for charge in charges if charge.hourly is None}
+    return tuple(f"{flavor}/{resource}" for flavor, resource in sorted(pairs))
 
 
 def _is_gpu(resource: str) -> bool:

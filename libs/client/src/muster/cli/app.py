@@ -61,13 +61,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and end the process with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     stamina.instrumentation.set_on_retry_hooks([])
+    command = given[0] if given else ""
     try:
-        build_app(given[0] if given else "")(args=with_plain_wait(given), prog_name="muster")
+        build_app(command)(args=with_plain_wait(given), prog_name="muster")
     except ClientError as error:
-        complain(error)
+        complain(error, command)
         sys.exit(error.exit_code)
     except MusterError as error:
-        complain(ClientError(str(error)))
+        complain(ClientError(str(error)), command)
         sys.exit(ExitCode.FAILURE)
 
 

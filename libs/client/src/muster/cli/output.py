@@ -86,19 +86,28 @@ def warn(texts: Iterable[str]) -> None:
         console.print(f"warning: {text}", style="yellow", markup=False)
 
 
+def warn_unpriced(pairs: Iterable[str]) -> None:
+    """Warn on stderr of `flavor/resource` pairs whose time is in no amount."""
+    named = ", ".join(pairs)
+    if named:
+        warn([f"no price, so in no amount: {named}; declare it in a PriceList"])
+
+
 def say(text: str, style: str = "") -> None:
     """Print a line on stderr."""
     stderr().print(text, style=style or None, markup=False)
 
 
-def complain(error: ClientError) -> None:
-    """Print what went wrong: problem, place, what to write instead, the next command."""
+def complain(error: ClientError, command: str = "") -> None:
+    """Print what went wrong in a command: problem, place, what to write instead, what is next."""
     console = stderr()
     found = [f"error: {error}"]
     following = ""
     match error:
         case Refused(refusal=refusal):
             following = _NEXT.get(refusal.kind, "")
+            if command in _ABOUT_JOBS:
+                following = following or _NEXT_OF_JOBS.get(refusal.kind, "")
             if refusal.problems:
                 found = [f"error: {_located(problem)}" for problem in refusal.problems]
             else:
@@ -122,10 +131,15 @@ def _located(problem: Problem) -> str:
     return f"{head}: {problem.problem}" + (f"; {problem.fix}" if problem.fix else "")
 
 
-_NEXT = {
+_ABOUT_JOBS = frozenset({
+    "submit", "plan", "wait", "cancel", "checkpoint", "run", "explain", "queue", "watch", "logs",
+})  # fmt: skip
+_NEXT_OF_JOBS = {
     "not_found": "muster queue --all",
     "conflict": "muster explain ID",
     "invalid": "muster plan FILE",
+}
+_NEXT = {
     "unauthenticated": "export MUSTER_TOKEN=..., or write ~/.config/muster/token",
     "forbidden": "ask for a token with that role: curl $MUSTER_URL/v1/whoami",
     "unavailable": "the same again in a moment",

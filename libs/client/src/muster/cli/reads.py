@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from muster.cli.options import Namespace, Output, Queue, Workload, connect, refer
-from muster.cli.output import Format, emit, lines, say, stdout
+from muster.cli.output import Format, emit, lines, say, stdout, warn_unpriced
 from muster.cli.tokens import print_tokens
 from muster.client import Client, StreamEvent
 from muster.errors import ExitCode, Unreachable
@@ -233,6 +233,7 @@ def cost(  # noqa: PLR0913 - one parameter for each option
                 "lender_credit": str(lender_credit),
             }
         )
+    warn_unpriced(report.unpriced)
     if output is Format.CSV:
         sys.stdout.write(cost_csv(report))
         return
