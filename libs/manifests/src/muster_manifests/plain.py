@@ -18,6 +18,8 @@ DEPTH_MAX = 64
 NODES_MAX = 200_000
 """Values in one document, counting what aliases repeat."""
 
+_LEAVES = (str, int, bool, type(None))
+
 
 class PlainBuilder:
     """Copies a parsed object to plain values, within the limits on depth and size."""
@@ -31,13 +33,13 @@ class PlainBuilder:
         self._nodes += 1
         if len(path) > DEPTH_MAX or self._nodes > NODES_MAX:
             raise self._error(path, "the object is too deep or too large", "split it")
-        if value is None or isinstance(value, bool | int | str):
+        if isinstance(value, _LEAVES):
             return value
         if isinstance(value, float | Decimal):
             return str(value)
-        if isinstance(value, Mapping):
+        if isinstance(value, (dict, Mapping)):
             return self._mapping(cast("Mapping[object, object]", value), path)
-        if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+        if isinstance(value, (list, Sequence)) and not isinstance(value, bytes | bytearray):
             items = cast("Sequence[object]", value)
             return [self.build(item, (*path, index)) for index, item in enumerate(items)]
         raise self._error(path, f"a {type(value).__name__} is not a JSON value")
@@ -47,7 +49,7 @@ class PlainBuilder:
         for key, item in value.items():
             if not isinstance(key, str):
                 raise self._error(path, f"the key {key!r} is not text", f'write "{key}"')
-            if type(item) is str and len(path) < DEPTH_MAX:
+            if isinstance(item, _LEAVES) and len(path) < DEPTH_MAX:
                 self._nodes += 1
                 result[key] = item
             else:

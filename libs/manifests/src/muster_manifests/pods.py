@@ -86,8 +86,7 @@ def read_pod_template(
     """Read a pod template, or a Pod itself: `metadata` and `spec`."""
     metadata = template.object("metadata")
     metadata.accept("name", "generateName", "namespace", "creationTimestamp", "uid")
-    for key in _OFTEN_MISPLACED:
-        template.not_acted_on(key, why="ignored here: it belongs under spec")
+    template.not_acted_on(*_OFTEN_MISPLACED, why="ignored here: it belongs under spec")
     spec = template.object("spec")
     spec.accept(*_POD_FIELDS_ACCEPTED)
     spec.not_acted_on(*_POD_FIELDS_NOT_ACTED_ON)

@@ -151,5 +151,6 @@ def _template_variables(value: Plain, path: Path) -> Iterator[tuple[Path, str]]:
             yield from _template_variables(item, (*path, index))
     elif isinstance(value, dict):
         for key, item in value.items():
-            if key not in _PROGRAM_TEXT and (isinstance(item, list | dict) or "${" in str(item)):
+            looked_into = "${" in item if isinstance(item, str) else isinstance(item, list | dict)
+            if looked_into and key not in _PROGRAM_TEXT:
                 yield from _template_variables(item, (*path, key))

@@ -234,13 +234,15 @@ class ObjectReader:
 
     def object(self, key: str) -> "ObjectReader":
         """Return the reader of the mapping under the key, empty where none is written."""
-        if key not in self._objects:
-            value = self.raw(key)
-            if value is not None and not isinstance(value, dict):
-                self._wrong_type(key, value, "a mapping", f"write {key}: and its fields below")
-                value = None
-            self._objects[key] = self._child(value or {}, (*self.path, key))
-        return self._objects[key]
+        known = self._objects.get(key)
+        if known is not None:
+            return known
+        value = self.raw(key)
+        if value is not None and not isinstance(value, dict):
+            self._wrong_type(key, value, "a mapping", f"write {key}: and its fields below")
+            value = None
+        child = self._objects[key] = self._child(value or {}, (*self.path, key))
+        return child
 
     def objects(self, key: str) -> tuple["ObjectReader", ...]:
         """Return the readers of the mappings in the list under the key."""
@@ -268,6 +270,8 @@ class ObjectReader:
     def not_acted_on(self, *keys: str, why: str = "not acted upon") -> None:
         """Take keys with a warning that they have no effect."""
         self._asked.update(keys)
+        if self._values.keys().isdisjoint(keys):
+            return
         for key in keys:
             if self._values.get(key) not in (None, [], {}, "", False):
                 self.warn(key, why)
@@ -279,7 +283,8 @@ class ObjectReader:
                 near = difflib.get_close_matches(key, sorted(self._asked), n=1)
                 self.warn(key, "unknown field, ignored", f"did you mean {near[0]}?" if near else "")
         for child in self._objects.values():
-            child.report_unknown()
+            if child.present:
+                child.report_unknown()
         for children in self._lists.values():
             for child in children:
                 child.report_unknown()
