@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from muster.cli.app import with_plain_wait
-from muster.cli.objects import with_stop_policy
+from muster.cli.objects import with_value
 from muster.cli.output import as_yaml
 from muster.cli.running import Ask, environment_of, manifest_text
 from muster.client import Client, StreamEvent, reference
@@ -197,7 +197,7 @@ def test_a_bare_wait_means_finished() -> None:
 
 def test_stopping_a_queue_keeps_the_comments() -> None:
     text = "kind: ClusterQueue\nspec:\n  cohort: site  # ours\n"
-    assert with_stop_policy(text, "Hold") == (
+    assert with_value(text, "spec", "stopPolicy", "Hold") == (
         "kind: ClusterQueue\nspec:\n  cohort: site  # ours\n  stopPolicy: Hold\n"
     )
 

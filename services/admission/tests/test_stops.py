@@ -1,11 +1,14 @@
+from dataclasses import replace
+
 import pytest
 
 from muster_admission.rows import workload_row
 from muster_contracts import events
 from muster_contracts.queries import Phase
 from muster_domain.conditions import EvictionReason, PendingReason
-from muster_domain.queues import StopPolicy
+from muster_domain.queues import QueueState, StopPolicy, VolcanoQueue
 from muster_domain.states import Evicting
+from muster_domain.workload import VolcanoQueueRef
 from muster_scheduling.snapshot.catalog import Configuration
 from muster_testing.builders import cluster_queue, configuration, local_queue, workload
 
@@ -117,3 +120,27 @@ def test_cancelling_while_stopped_ends_what_waits(house: House) -> None:
     house.cancel("waiting")
     assert house.kind("waiting") == "finished"
     assert house.facts(events.WorkloadFinished)
+
+
+def test_a_volcano_queue_under_a_closed_one_starts_nobody_new() -> None:
+    def under(state: QueueState) -> Configuration:
+        queues = {
+            "lab": VolcanoQueue(name="lab", state=state),
+            "team": VolcanoQueue(name="team", parent="lab"),
+        }
+        return Configuration(volcano_queues=queues)
+
+    house = House(under(QueueState.OPEN))
+    for identity in ("running", "reserved"):
+        house.submit(
+            replace(workload(identity), queue=VolcanoQueueRef(name="team")), "volcano/team"
+        )
+    house.place("running")
+    house.configure(under(QueueState.CLOSED))
+    assert house.kinds("running", "reserved") == ["admitted", "evicting"]
+    house.release("reserved")
+    house.cycle(60_000)
+    assert house.kind("reserved") == "pending"
+    house.configure(under(QueueState.OPEN))
+    house.cycle(60_000)
+    assert house.kind("reserved") == "reserved"

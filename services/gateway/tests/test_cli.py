@@ -284,6 +284,8 @@ async def test_looking_around(house: House) -> None:
     code, _, err = await muster(house, "drain", "n999")
     assert (code, "muster nodes" in err) == (2, True)
     assert (await muster(house, "drain", "n001"))[0] == 0
+    code, _, err = await muster(house, "checkpoint", "train", "--attempt", "2")
+    assert (code, "team-a/train has saved its work" in err) == (0, True)
     code, _, err = await muster(house, "cancel", "--mine")
     assert (code, "team-a/train is being cancelled" in err) == (0, True)
     code, _, err = await muster(house, "cancel")
@@ -332,7 +334,7 @@ async def test_the_command_stops_and_resumes_workloads_and_queues(house: House) 
     code, _, err = await muster(house, "resume", "lq", "main", "-n", "team-a")
     assert (code, "team-a/main" in err) == (0, True)
     code, _, err = await muster(house, "stop", "node", "n1")
-    assert (code, "write workload, cq or lq" in err) == (2, True)
+    assert (code, "write workload, cq, lq or queue" in err) == (2, True)
 
 
 async def test_a_workload_comes_back_in_kueues_form(house: House) -> None:
@@ -350,3 +352,50 @@ async def test_a_status_selects_by_kueuectls_words(house: House) -> None:
     assert (code, "team-a/train" in out) == (0, True)
     code, out, _ = await muster(house, "queue", "--status", "finished")
     assert (code, "team-a/train" in out) == (0, False)
+
+
+VOLCANO_QUEUES = """\
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: lab}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: vision}  # theirs
+spec: {parent: lab}
+"""
+
+
+async def test_a_closed_volcano_queue_takes_no_jobs_until_it_is_opened(house: House) -> None:
+    await house.apply(VOLCANO_QUEUES)
+    job = volcano_job("vision")
+    code, _, err = await muster(house, "stop", "queue", "lab")
+    assert (code, "Queue lab configured: Closed" in err) == (0, True)
+    code, _, err = await muster(house, "submit", "-", stdin=job)
+    assert code != 0
+    assert "'vision' is closed and takes no jobs, as the queue 'lab' above it is" in err
+    assert "muster resume queue lab" in err
+    code, out, _ = await muster(house, "get", "queue")
+    assert [line.split() for line in out.splitlines()] == [
+        ["KIND", "NAMESPACE", "NAME", "STATE"],
+        ["Queue", "-", "lab", "Closing"],
+        ["Queue", "-", "vision", "Closing"],
+    ]
+    assert (await muster(house, "resume", "queue", "lab"))[0] == 0
+    assert "# theirs" in (await muster(house, "get", "queue", "vision", "-o", "yaml"))[1]
+    code, _, err = await muster(house, "submit", "-", stdin=job)
+    assert code == 0, err
+    assert (await muster(house, "stop", "queue", "lab", "--drain"))[0] == 2
+
+
+def volcano_job(queue: str) -> str:
+    container = {"name": "main", "image": "trainer", "resources": {"limits": {"cpu": 1}}}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    return json.dumps(
+        {
+            "apiVersion": "batch.volcano.sh/v1alpha1",
+            "kind": "Job",
+            "metadata": {"name": "train", "namespace": "team-a"},
+            "spec": {"queue": queue, "tasks": [{"name": "t", "replicas": 1, "template": template}]},
+        }
+    )

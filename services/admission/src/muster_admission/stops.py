@@ -17,9 +17,9 @@ def enforce_stops(book: Book, now_ms: int) -> None:
     """
     configuration = book.view.catalog.configuration
     queues = {
-        name: queue.stop_policy
-        for name, queue in configuration.cluster_queues.items()
-        if queue.stop_policy is not StopPolicy.NONE
+        name: entry.queue.stop_policy
+        for name, entry in book.view.catalog.queues.items()
+        if entry.queue.stop_policy is not StopPolicy.NONE
     }
     doors = {
         door.key: door.stop_policy

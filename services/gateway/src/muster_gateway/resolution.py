@@ -21,7 +21,7 @@ from muster_manifests.submission import (
     make_workload,
     resolve_priority,
 )
-from muster_scheduling.snapshot.volcano import derived_queue_name
+from muster_scheduling.snapshot.volcano import derived_queue_name, shut_by
 
 DEFAULT_LOCAL_QUEUE = "default"
 _VOLCANO_GROUP = ".volcano.sh/"
@@ -124,6 +124,14 @@ def _check_volcano_queue(name: str, catalogue: ObjectCatalogue) -> None:
             f"there is no Volcano queue named {name!r}",
             field="spec.queue",
             fix=f"write one of {known}, or apply the Queue first",
+        )
+    shut = shut_by(name, catalogue.volcano_queues)
+    if shut:
+        above = "" if shut == name else f", as the queue {shut!r} above it is"
+        raise InvalidValue(
+            f"the Volcano queue {name!r} is closed and takes no jobs{above}",
+            field="spec.queue",
+            fix=f"write another queue, or open this one: muster resume queue {shut}",
         )
 
 

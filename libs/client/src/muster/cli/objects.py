@@ -26,10 +26,12 @@ from muster_manifests import dump_manifest
 _WORKLOADS = ("wl", "workload", "workloads", "job", "jobs")
 _CLUSTER_QUEUES = ("cq", "clusterqueue", "clusterqueues")
 _LOCAL_QUEUES = ("lq", "localqueue", "localqueues")
+_VOLCANO_QUEUES = ("vq", "queue", "queues")
 Target = Annotated[
     str,
     typer.Argument(
-        metavar="QUEUE|KIND", help="A ClusterQueue, NAMESPACE/LOCALQUEUE, or workload, cq, lq"
+        metavar="QUEUE|KIND",
+        help="A ClusterQueue, NAMESPACE/LOCALQUEUE, or workload, cq, lq, queue",
     ),
 ]
 TargetName = Annotated[str, typer.Argument(help="After a kind: which one")]
@@ -155,16 +157,25 @@ def _as_written(view: ObjectView) -> str:
 
 
 def _object_table(views: list[ObjectView], *, wide: bool) -> Table:
+    states = [_state(view) for view in views]
+    state_column = ["STATE"] if any(states) else []
     table = plain_table(
-        ["KIND", "NAMESPACE", "NAME", *(["BY", "SEQUENCE", "SPEC"] if wide else [])]
+        ["KIND", "NAMESPACE", "NAME", *state_column, *(["BY", "SEQUENCE", "SPEC"] if wide else [])]
     )
-    for view in views:
+    for view, state in zip(views, states, strict=True):
         cells = [view.kind, view.namespace or "-", view.name]
+        cells += [state or "-"] if state_column else []
         if wide:
             spec = json.dumps(view.document.get("spec", {}), separators=(",", ":"))
             cells += [view.by, str(view.sequence), spec]
         table.add_row(*cells)
     return table
+
+
+def _state(view: ObjectView) -> str:
+    """The state of a Volcano Queue."""
+    status = cast("dict[str, Any]", view.document.get("status") or {})
+    return str(status.get("state", "")) if view.kind == "Queue" else ""
 
 
 def delete(
@@ -190,10 +201,15 @@ def stop(
 ) -> None:
     """Let a queue admit nothing more, or take a workload out of the line until it is resumed.
 
-    What runs in a queue may stay unless --drain; a workload gives back what it holds.
+    What runs in a queue may stay unless --drain; a workload gives back what it holds. `queue` is a
+    Volcano Queue: it is closed, with those under it, and new jobs for it are refused.
     """
     if name and target in _WORKLOADS:
         _set_active(name, namespace, active=False)
+    elif name and target in _VOLCANO_QUEUES:
+        if drained:
+            raise BadArgument("a Volcano Queue is closed, never drained", fix="leave --drain out")
+        _set_state(name, "Closed")
     else:
         _set_stop_policy(_queue(target, name, namespace), "HoldAndDrain" if drained else "Hold")
 
@@ -202,6 +218,8 @@ def resume(target: Target, name: TargetName = "", *, namespace: Namespace = "") 
     """Let a stopped queue admit again, or put a workload back into the line."""
     if name and target in _WORKLOADS:
         _set_active(name, namespace, active=True)
+    elif name and target in _VOLCANO_QUEUES:
+        _set_state(name, "Open")
     else:
         _set_stop_policy(_queue(target, name, namespace), "None")
 
@@ -214,7 +232,9 @@ def _queue(target: str, name: str, namespace: str) -> str:
         return name
     if target in _LOCAL_QUEUES:
         return f"{namespace_or_default(namespace)}/{name}"
-    raise BadArgument(f"a {target!r} cannot be stopped", fix="write workload, cq or lq, and a name")
+    raise BadArgument(
+        f"a {target!r} cannot be stopped", fix="write workload, cq, lq or queue, and a name"
+    )
 
 
 def _set_active(name: str, namespace: str, *, active: bool) -> None:
@@ -228,25 +248,40 @@ def _set_stop_policy(queue: str, policy: str) -> None:
     namespace, separator, name = queue.rpartition("/")
     kind = "LocalQueue" if separator else "ClusterQueue"
     with connect() as client:
-        view = client.object(kind, name, namespace or "default")
-        text = with_stop_policy(_as_written(view), policy)
-        accepted = client.submit(
-            text,
-            key=uuid.uuid4().hex,
-            parameters={"namespace": view.namespace or "default", "source": f"{kind} {name}"},
-        )
-    warn(accepted.warnings)
+        accepted = _edit(client, client.object(kind, name, namespace or "default"), policy)
     for item in accepted.objects:
         say(f"{item.kind} {queue} {item.effect}: stopPolicy {policy}")
 
 
-def with_stop_policy(text: str, policy: str) -> str:
-    """The manifest with another `spec.stopPolicy`; comments stay where they are."""
+def _set_state(queue: str, state: str) -> None:
+    with connect() as client:
+        accepted = _edit(client, client.object("Queue", queue, ""), state)
+    for item in accepted.objects:
+        say(f"{item.kind} {queue} {item.effect}: {state}")
+
+
+def _edit(client: Client, view: ObjectView, value: str) -> Accepted:
+    """Apply a queue again, stopped or not."""
+    section, field = ("status", "state") if view.kind == "Queue" else ("spec", "stopPolicy")
+    accepted = client.submit(
+        with_value(_as_written(view), section, field, value),
+        key=uuid.uuid4().hex,
+        parameters={
+            "namespace": view.namespace or "default",
+            "source": f"{view.kind} {view.name}",
+        },
+    )
+    warn(accepted.warnings)
+    return accepted
+
+
+def with_value(text: str, section: str, field: str, value: str) -> str:
+    """The manifest with another value in a section; comments stay where they are."""
     yaml: Any = YAML()
     yaml.preserve_quotes = True
     yaml.width = 4096
     document = cast("dict[str, Any]", yaml.load(text))
-    document.setdefault("spec", {})["stopPolicy"] = policy
+    document.setdefault(section, {})[field] = value
     stream = StringIO()
     yaml.dump(document, stream)
     return stream.getvalue()

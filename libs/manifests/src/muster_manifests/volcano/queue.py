@@ -47,6 +47,8 @@ def read_queue(manifest: Manifest) -> VolcanoQueue:
         hierarchy_weights=manifest.metadata.annotations.get(_HIERARCHY_WEIGHTS, ""),
         created_at_ms=manifest.metadata.created_at_ms or 0,
     )
+    if queue.name == _ROOT and queue.state is not QueueState.OPEN:
+        status.rule("state", "the root queue is always open", "close the queues under it")
     _check_order(spec, ("guarantee", queue.guarantee), ("deserved", queue.deserved))
     _check_order(spec, ("guarantee", queue.guarantee), ("capability", queue.capability))
     _check_order(spec, ("deserved", queue.deserved), ("capability", queue.capability))

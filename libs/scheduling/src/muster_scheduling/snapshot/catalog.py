@@ -32,6 +32,7 @@ from muster_scheduling.snapshot.volcano import (
     VOLCANO_FLAVOR,
     cluster_queue_of,
     derived_queue_name,
+    shut_by,
     volcano_flavor,
 )
 
@@ -123,8 +124,10 @@ class Catalog:
         self.topologies = configuration.topologies
         self._parents = {name: c.parent for name, c in configuration.cohorts.items()}
         queues = dict(configuration.cluster_queues)
-        for volcano_queue in configuration.volcano_queues.values():
-            derived = cluster_queue_of(volcano_queue)
+        volcano_queues = configuration.volcano_queues
+        for name, volcano_queue in volcano_queues.items():
+            shut = bool(shut_by(name, volcano_queues))
+            derived = cluster_queue_of(volcano_queue, shut=shut)
             queues[derived.name] = derived
         self.tree: QuotaTree = build_tree(Members(queues, configuration.cohorts))
         self.surroundings = Surroundings(

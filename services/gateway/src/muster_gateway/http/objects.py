@@ -17,6 +17,7 @@ from muster_gateway.kinds import is_namespaced, kind_of
 from muster_gateway.local_queue_status import with_status
 from muster_gateway.submitting import OF_SUBMITTERS
 from muster_gateway.visibility import nodes_for
+from muster_gateway.volcano_queue_status import with_state
 from muster_manifests.catalogue import ObjectKey, StoredObject
 
 router = APIRouter(tags=["objects"])
@@ -124,10 +125,13 @@ def _key(kind: str, namespace: str, name: str) -> ObjectKey:
 async def _with_status(
     gateway: Gateway, kind: str, views: tuple[ObjectView, ...]
 ) -> tuple[ObjectView, ...]:
-    """LocalQueues have a status; it is left out while the owner does not answer."""
-    if kind != "LocalQueue" or not views:
+    """LocalQueues and Volcano Queues have a status, as far as their owners answer."""
+    if kind not in ("LocalQueue", "Queue") or not views:
         return views
-    return with_status(views, (await gateway.owners.quota()).value)
+    page = (await gateway.owners.quota()).value
+    if kind == "Queue":
+        return with_state(views, gateway.feed.catalogue.volcano_queues, page)
+    return with_status(views, page)
 
 
 def _sees(caller: Caller, stored: StoredObject) -> bool:
