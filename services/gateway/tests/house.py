@@ -12,6 +12,7 @@ import uvicorn
 from pydantic import SecretStr
 
 from muster_contracts import codec, queries, subjects
+from muster_contracts.budgets import BudgetPage, BudgetRow
 from muster_contracts.events import WorkloadSubmitted
 from muster_contracts.jobs import Decision, Verdict
 from muster_contracts.partitions import PARTITIONS, PLACEMENT_SHARD
@@ -110,6 +111,8 @@ class Admission:
     events: list[tuple[str, bytes]] = field(default_factory=list[tuple[str, bytes]])
     deciding: bool = True
     places: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    budgets: tuple[BudgetRow, ...] = ()
+    quotas: tuple[queries.QuotaRow, ...] = ()
 
     async def run(self) -> None:
         reader = self.bus.read("MUSTER_EVENTS", ("muster.evt.gateway.v1.>",), after=0)
@@ -152,6 +155,7 @@ class Admission:
                 ("quota", self._quota),
                 ("plan", self._plan),
                 ("verify", self._verify),
+                ("budgets", self._budgets),
             ):
                 await self._serve(name, partition, handler)
         await self.bus.answer(
@@ -219,6 +223,7 @@ class Admission:
         rows = self._rows(partition)
         names = sorted({row.cluster_queue for row in rows})
         asked = question["cluster_queue"]
+        quotas = self.quotas if partition == PARTITIONS[0] else ()
         queues = tuple(
             queries.QueueRow(
                 name=name,
@@ -235,7 +240,7 @@ class Admission:
             for name in names
             if asked in ("", name)
         )
-        return codec.encode(queries.QuotaPage(queues=queues, rows=()))
+        return codec.encode(queries.QuotaPage(queues=queues, rows=quotas))
 
     async def _plan(self, _partition: str, question: dict[str, Any]) -> bytes:
         asked = codec.decode(queries.PlanQuestion, json.dumps(question).encode())
@@ -250,6 +255,10 @@ class Admission:
                 partition=partition, version=1, holds=0, workloads=0, discrepancies=()
             )
         )
+
+    async def _budgets(self, partition: str, _question: dict[str, Any]) -> bytes:
+        rows = self.budgets if partition == PARTITIONS[0] else ()
+        return codec.encode(BudgetPage(rows=rows))
 
     async def _nodes(self, question: dict[str, Any]) -> bytes:
         names = [f"n{number:03d}" for number in range(250)]

@@ -34,6 +34,7 @@ from muster_contracts.api import (
     WorkloadList,
 )
 from muster_contracts.budgets import BudgetPage
+from muster_contracts.commitments import CommitmentPage
 from muster_contracts.envelope import IDEMPOTENCY_KEY
 from muster_contracts.jobs import Decision
 from muster_contracts.queries import CostReport, NodePage, WorkloadDetail
@@ -191,6 +192,10 @@ class Client:
     def budgets(self, name: str = "") -> BudgetPage:
         """Budgets in their present periods: one, or all."""
         return self._get(BudgetPage, "/v1/cost/budgets", {"name": name})
+
+    def commitments(self, month: str = "", zone: str = "UTC") -> CommitmentPage:
+        """What quota comes to in a month; in the next one if none is named."""
+        return self._get(CommitmentPage, "/v1/cost/commitments", {"month": month, "tz": zone})
 
     def statement(self, month: str, parameters: Parameters) -> bytes:
         """What a month came to, as a file. `parameters`: tz, by, format."""

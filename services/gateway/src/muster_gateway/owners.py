@@ -26,6 +26,7 @@ from muster_contracts.queries import (
     Plan,
     PlanQuestion,
     PlanVerdict,
+    PriceList,
     Query,
     QuotaPage,
     QuotaQuestion,
@@ -247,6 +248,10 @@ class Owners:
     async def node_prices(self) -> NodePrices:
         """The prices that are applied. Raises `Transient`."""
         return await self._ask_accounting(NodePrices, Query.NODE_PRICES, None)
+
+    async def prices(self) -> PriceList:
+        """The prices that are charged. Raises `Transient`."""
+        return await self._ask_accounting(PriceList, Query.PRICES, None)
 
     async def tokens(self, question: TokensQuestion) -> TokenReport:
         """What models used and what it comes to. Raises what accounting raises."""

@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from muster.cli.options import Output, connect
-from muster.cli.output import Format, emit, say
+from muster.cli.output import Format, emit, say, warn_unpriced
 from muster.rendering.money import (
     BUDGET_LEGEND,
     budget_table,
+    commitment_table,
     statement_heading,
     statement_table,
 )
@@ -37,6 +38,7 @@ class StatementForm(StrEnum):
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(budget)
+    app.command()(commitments)
     app.command()(statement)
     app.command("close-month")(close_month)
 
@@ -56,6 +58,21 @@ def budget(
         say(BUDGET_LEGEND)
 
 
+def commitments(
+    month: Annotated[str, typer.Argument(metavar="[MONTH]", help="2026-06; else the next")] = "",
+    *,
+    zone: Zone = "UTC",
+    output: Output = Format.TABLE,
+) -> None:
+    """Show what quota comes to in a month: nominal, the spend ceiling, and open loans if held."""
+    with connect() as client:
+        page = client.commitments(month, zone)
+    if page.silent:
+        say(f"no answer from {', '.join(page.silent)}: the list is not complete", "yellow")
+    warn_unpriced(page.unpriced)
+    emit(page, output, lambda _wide: commitment_table(page))
+
+
 def statement(
     month: Month,
     *,
@@ -71,6 +88,7 @@ def statement(
     if form is StatementForm.TABLE:
         view = codec.decode(StatementView, body, bytes_max=len(body))
         say(statement_heading(view))
+        warn_unpriced(view.unpriced)
         emit(view, Format.TABLE, lambda _wide: statement_table(view))
     elif file:
         Path(file).write_bytes(body)

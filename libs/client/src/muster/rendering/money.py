@@ -7,6 +7,7 @@ from rich.text import Text
 
 from muster.rendering.tables import plain_table
 from muster_contracts.budgets import BudgetPage, BudgetRow
+from muster_contracts.commitments import CommitmentPage
 from muster_contracts.statements import StatementView
 from muster_domain.money import MICROS, format_decimal
 
@@ -50,6 +51,24 @@ def budget_bar(row: BudgetRow) -> Text:
         cells = micros * BAR_WIDTH // scale
         text.append(mark * max(cells, 1 if micros else 0), style=style)
     return text
+
+
+def commitment_table(page: CommitmentPage) -> Table:
+    """One line for each quota that costs something, then the sums; ceilings have none."""
+    columns = ["CLUSTER_QUEUE", "FLAVOR", "RESOURCE", "NOMINAL", "CEILING", "BORROWED", "LOAN"]
+    table = plain_table(columns, right=columns[3:])
+    for row in page.rows:
+        if row.ceiling_micros == 0:
+            continue
+        amounts = (row.committed_micros, row.ceiling_micros, row.loan_micros)
+        nominal, ceiling, loan = ("no price" if of is None else _money(of) for of in amounts)
+        borrowed = format_decimal(Fraction(row.borrowed_milli, 1000), 2)
+        table.add_row(row.cluster_queue, row.flavor, row.resource, nominal, ceiling, borrowed, loan)
+    table.add_row(
+        "total", "", "", _money(page.committed_micros), "", "",
+        f"{_money(page.loan_micros)} {page.currency}",
+    )  # fmt: skip
+    return table
 
 
 def statement_table(view: StatementView) -> Table:

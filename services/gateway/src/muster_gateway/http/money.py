@@ -8,14 +8,17 @@ from fastapi import APIRouter, Query, Response
 
 from muster_contracts import codec
 from muster_contracts.budgets import BudgetPage
+from muster_contracts.commitments import CommitmentPage
 from muster_contracts.statements import CloseQuestion, StatementPage
-from muster_domain.errors import Forbidden
+from muster_domain.errors import Forbidden, NotFound
 from muster_gateway import statement_files
 from muster_gateway.access import Caller, Right
+from muster_gateway.commitments import commitment_page, period_asked
 from muster_gateway.http.dependencies import Gate, Who
 from muster_gateway.http.parameters import TEXT_MAX
 from muster_gateway.statement_files import Form
 from muster_rating.statements import Statement
+from muster_runtime.clock import now_ms
 
 PROVIDER = "Muster"
 
@@ -35,7 +38,28 @@ async def budgets(
     rows = tuple(
         row for row in page.rows if name in ("", row.budget) and _may_see(caller, row.scope)
     )
+    if name and not rows and not page.silent:
+        raise NotFound(f"there is no Budget {name!r}")
     return replace(page, rows=rows)
+
+
+@router.get("/v1/cost/commitments")
+async def commitments(
+    gateway: Gate,
+    caller: Who,
+    month: Annotated[str, Query(max_length=7)] = "",
+    tz: Annotated[str, Query(max_length=64)] = "UTC",
+) -> CommitmentPage:
+    """What quota comes to in a month: nominal, ceiling, and what is borrowed now if it stays so.
+
+    Without `month` it is the next one.
+    """
+    caller.need(Right.READ)
+    _sees_all(caller)
+    period = period_asked(month, tz, now_ms())
+    quota = await gateway.owners.quota("")
+    listed = await gateway.owners.prices()
+    return commitment_page(quota.value, quota.silent, listed, period)
 
 
 @router.get("/v1/cost/statements/{month}", response_class=Response)
