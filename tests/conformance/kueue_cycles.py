@@ -65,7 +65,8 @@ def cycles(case: dict[str, Any]) -> dict[str, Any]:
             keys[e.workload_id]: EvictionReason.NODE_FAILURES.value
             for e in seatings
             if isinstance(e, EvictUnseated)
-        },
+        }
+        | {keys[e.workload_id]: "FlavorMigration" for d in decisions for e in d.migrations},
         "left": _lists(view, keys, active=True),
         "inadmissible": _lists(view, keys, active=False),
         "pending_conditions": {

@@ -227,6 +227,7 @@ def pending_of(record: WorkloadRecord, policy: Policy, place: int = 0) -> Pendin
         policy,
         queued_at_ms=queued_at_ms(record, policy),
         reclaimable=status.reclaimable_pods,
+        parent=record.parent,
     )
     if status.requeue_state is not None:
         workload.requeue_at_ms = status.requeue_state.requeue_at_ms
@@ -256,6 +257,7 @@ def holder_of(
         evicting=status.holds("Evicted"),
         admitted=status.holds("Admitted"),
         reclaimable=status.reclaimable_pods,
+        parent=record.parent,
     )
 
 

@@ -170,12 +170,18 @@ def test_waiting_for_pods_can_be_switched_off_in_part_or_whole(
         ("admissionFairSharing: {usageHalfLifeTime: 1h, usageSamplingInterval: 0s}\n", "no time"),
         ("muster: {workloadsPerQueueAndCycle: 0}\n", "0 is out of range"),
         ("muster: {strictFIFOScope: Cohort}\n", "write Queue or ResourceGroup"),
+        ("featureGates: {ConcurrentAdmission: true}\n", "ConcurrentAdmission: not offered"),
     ],
 )
 def test_a_configuration_that_is_refused(text: str, words: str) -> None:
     with pytest.raises(ManifestError) as caught:
         read(text)
     assert words in str(caught.value)
+
+
+def test_the_gate_that_is_not_offered_may_be_off() -> None:
+    text = "featureGates: {ConcurrentAdmission: false}\n"
+    assert (read(text).policy, warnings(text)) == (Policy(), [])
 
 
 def test_how_topologies_are_filled() -> None:

@@ -148,6 +148,24 @@ class FlavorFungibility:
     preference: FungibilityPreference = FungibilityPreference.BORROWING_OVER_PREEMPTION
 
 
+class MigrationMode(StrEnum):
+    """Whether a workload leaves the flavor that it started in for one that its queue prefers."""
+
+    TRY_PREFERRED_FLAVORS = "TryPreferredFlavors"
+    RETAIN_FIRST_ADMISSION = "RetainFirstAdmission"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConcurrentAdmission:
+    """How a workload with a variant for each flavor moves between flavors (R-111).
+
+    Nobody moves to a flavor after `last_acceptable_flavor`; empty is no such bound.
+    """
+
+    mode: MigrationMode = MigrationMode.TRY_PREFERRED_FLAVORS
+    last_acceptable_flavor: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionCheckRule:
     """A check that a ClusterQueue requires; on every flavor when `on_flavors` is empty."""
@@ -183,6 +201,7 @@ class ClusterQueue:
     fair_weight_milli: int = 1000
     admission_fair_sharing: bool = False
     undeclared_resources: UndeclaredResources = UndeclaredResources.BLOCK
+    concurrent_admission: ConcurrentAdmission = ConcurrentAdmission()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

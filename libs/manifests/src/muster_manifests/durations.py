@@ -5,9 +5,9 @@ from decimal import Decimal
 
 from muster_manifests.reader import ObjectReader
 
-_PART = r"\d{1,9}(?:\.\d{1,9})?(?:ms|s|m|h)"
+_PART = r"[0-9]{1,9}(?:\.[0-9]{1,9})?(?:ms|s|m|h)"
 _DURATION = re.compile(rf"(?:{_PART})+|0")
-_PARTS = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_PARTS = re.compile(r"([0-9.]+)(ms|s|m|h)")
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 
 

@@ -1,8 +1,6 @@
 """Kueue's component configuration (R-120), read as an object like the others."""
 
-import re
 from dataclasses import dataclass
-from decimal import Decimal
 
 from muster_domain.policy import (
     AdmissionFairSharing,
@@ -17,12 +15,10 @@ from muster_domain.policy import (
     TransformationStrategy,
 )
 from muster_domain.queues import UndeclaredResources
+from muster_manifests.durations import duration_ms
 from muster_manifests.manifest import Manifest
 from muster_manifests.reader import ObjectReader
 
-_DURATION = re.compile(r"(?:[0-9]{1,9}(?:\.[0-9]{1,6})?(?:ms|h|m|s))+|0")
-_DURATION_PART = re.compile(r"([0-9.]+)(ms|h|m|s)")
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 _HEADS_MAX = 1000
 
 _OF_KUBERNETES = (
@@ -37,10 +33,13 @@ _GATES = (
     "SchedulingEquivalenceHashing", "RecomputeAssignmentUponPreemptionTargetsOverlap",
     "FlavorFungibilityPreserveScanProgress", "TASRecomputeAssignmentWithinSchedulingCycle",
     "TASFailedNodeReplacementFailFast", "TASBalancedPlacement", "TASProfileMixed",
-    "PriorityBoost", "ConcurrentAdmission", "MultiKueueOrchestratedPreemption",
+    "PriorityBoost", "MultiKueueOrchestratedPreemption",
     "FairSharingPreemptWithinNominal", "FairSharingPrioritizeNonBorrowing",
 )  # fmt: skip
 """Feature gates that name a switch of `Policy`."""
+
+_VARIANTS = "ConcurrentAdmission"
+_ACROSS_FLAVORS = "placementAcrossFlavors"
 
 MUSTER_IMPROVEMENTS = Improvements(
     preemptor_claims=True,
@@ -97,7 +96,6 @@ def _policy(reader: ObjectReader) -> Policy:
         balanced_topology=gates.get("TASBalancedPlacement", False),
         least_free_topology=gates.get("TASProfileMixed", True),
         priority_boost=gates.get("PriorityBoost", default.priority_boost),
-        concurrent_admission=gates.get("ConcurrentAdmission", default.concurrent_admission),
         preemption_gates=gates.get("MultiKueueOrchestratedPreemption", default.preemption_gates),
         exclude_prefixes=resources.texts("excludeResourcePrefixes"),
         transformations=tuple(map(_transformation, resources.objects("transformations"))),
@@ -110,8 +108,15 @@ def _gates(reader: ObjectReader) -> dict[str, bool]:
     """Gates by name. Kueue has many that mean nothing here: they are named in a warning."""
     gates = {name: reader.flag(name) for name in reader.keys}
     for name in gates:
-        if name not in _GATES:
+        if name not in (*_GATES, _VARIANTS):
             reader.warn(name, "of no effect here", f"known are {', '.join(sorted(_GATES))}")
+    if gates.pop(_VARIANTS, False):
+        reader.problem(
+            _VARIANTS,
+            "not offered: nothing here makes a variant of a workload for each flavor, or keeps two "
+            "of them from running at the same time",
+            f"remove it; {_ACROSS_FLAVORS} under muster: tries the next flavor",
+        )
     return gates
 
 
@@ -120,9 +125,7 @@ def _improvements(reader: ObjectReader) -> Improvements:
     default = Improvements() if compatible else MUSTER_IMPROVEMENTS
     return Improvements(
         preemptor_claims=reader.flag("preemptorClaims", default=default.preemptor_claims),
-        seats_across_flavors=reader.flag(
-            "placementAcrossFlavors", default=default.seats_across_flavors
-        ),
+        seats_across_flavors=reader.flag(_ACROSS_FLAVORS, default=default.seats_across_flavors),
         heads_per_cycle=reader.integer(
             "workloadsPerQueueAndCycle", default.heads_per_cycle, low=1, high=_HEADS_MAX
         ),
@@ -142,8 +145,8 @@ def _lifecycle(reader: ObjectReader) -> Lifecycle:
     )
     requeuing = waiting.object("requeuingStrategy")
     default = Lifecycle()
-    ready_ms = _duration_ms(waiting, "timeout") or default.ready_ms
-    recovery_ms = _duration_ms(waiting, "recoveryTimeout")
+    ready_ms = duration_ms(waiting, "timeout") or default.ready_ms
+    recovery_ms = duration_ms(waiting, "recoveryTimeout")
     waits = waiting.flag("enable", default=True)
     return Lifecycle(
         ready_ms=ready_ms if waits else None,
@@ -153,7 +156,7 @@ def _lifecycle(reader: ObjectReader) -> Lifecycle:
         requeue_limit=requeuing.optional_integer("backoffLimitCount", low=0),
         requeue_base_ms=requeuing.integer("backoffBaseSeconds", 60, low=0) * 1000,
         requeue_max_ms=requeuing.integer("backoffMaxSeconds", 3600, low=0) * 1000,
-        keep_finished_ms=_duration_ms(retention, "afterFinished"),
+        keep_finished_ms=duration_ms(retention, "afterFinished"),
     )
 
 
@@ -187,10 +190,10 @@ def _fair_sharing(reader: ObjectReader, gates: dict[str, bool]) -> FairSharing |
 def _admission_fair_sharing(sharing: ObjectReader) -> AdmissionFairSharing | None:
     if not sharing.present:
         return None
-    half_life_ms = _duration_ms(sharing, "usageHalfLifeTime")
+    half_life_ms = duration_ms(sharing, "usageHalfLifeTime")
     if half_life_ms is None:
         sharing.problem("usageHalfLifeTime", "missing", "write usageHalfLifeTime: 168h")
-    sampling_ms = _duration_ms(sharing, "usageSamplingInterval")
+    sampling_ms = duration_ms(sharing, "usageSamplingInterval")
     if sampling_ms == 0:
         sharing.problem("usageSamplingInterval", "no time", "write usageSamplingInterval: 5m")
     return AdmissionFairSharing(
@@ -208,15 +211,3 @@ def _transformation(item: ObjectReader) -> Transformation:
         outputs_milli={name: outputs.quantity(name) or 0 for name in outputs.keys},
         multiply_by=item.text("multiplyBy"),
     )
-
-
-def _duration_ms(reader: ObjectReader, key: str) -> int | None:
-    """Read a Go duration such as `1h30m`, or None where none is written."""
-    written = reader.text(key)
-    if not written:
-        return None
-    if not _DURATION.fullmatch(written):
-        reader.problem(key, f"{written!r} is not a duration", "write 30m, 1h30m or 90s")
-        return None
-    parts = _DURATION_PART.findall(written)
-    return int(sum(Decimal(number) * _UNITS_MS[unit] for number, unit in parts))

@@ -6,12 +6,15 @@ from muster_domain.queues import (
     BorrowWithinCohortPolicy,
     ClusterQueue,
     Cohort,
+    ConcurrentAdmission,
     FlavorFungibility,
     FungibilityPreference,
     LocalQueue,
+    MigrationMode,
     PreemptionPolicy,
     QueueingStrategy,
     ReclaimWithinCohort,
+    ResourceGroup,
     StopPolicy,
     WhenCan,
     WithinClusterQueue,
@@ -31,7 +34,6 @@ _NOT_USAGE_BASED = "NoAdmissionFairSharing"
 def read_cluster_queue(manifest: Manifest) -> ClusterQueue:
     """Read a ClusterQueue."""
     spec = manifest.body.object("spec")
-    spec.not_acted_on("concurrentAdmissionPolicy")
     cohort = either_spelling(spec, "cohortName", "cohort")
     groups = read_resource_groups(spec, parent=cohort, parent_key="cohortName")
     check_lending_limits(spec)
@@ -49,6 +51,7 @@ def read_cluster_queue(manifest: Manifest) -> ClusterQueue:
         stop_policy=spec.choice("stopPolicy", StopPolicy, StopPolicy.NONE),
         fair_weight_milli=_fair_weight_milli(spec),
         admission_fair_sharing=_admission_fair_sharing(spec.object("admissionScope")),
+        concurrent_admission=_concurrent_admission(spec, groups),
     )
 
 
@@ -96,6 +99,27 @@ def _namespace_selector(spec: ObjectReader) -> Selector | None:
         )
         return None
     return read_label_selector(spec.object("namespaceSelector"))
+
+
+def _concurrent_admission(
+    spec: ObjectReader, groups: tuple[ResourceGroup, ...]
+) -> ConcurrentAdmission:
+    """Read how variants migrate; without the gate ConcurrentAdmission there are none."""
+    policy = spec.object("concurrentAdmissionPolicy")
+    migration = policy.object("migration")
+    constraints = migration.object("constraints")
+    last = constraints.text("lastAcceptableFlavorName")
+    offered = [quotas.flavor for quotas in groups[0].flavors] if groups else []
+    if last and last not in offered:
+        constraints.rule(
+            "lastAcceptableFlavorName",
+            f"{last!r} is no flavor of the first resource group",
+            f"write one of {', '.join(offered)}",
+        )
+    if policy.present:
+        policy.warn("", "of no effect: a workload has no variants here")
+    mode = migration.choice("mode", MigrationMode, MigrationMode.TRY_PREFERRED_FLAVORS)
+    return ConcurrentAdmission(mode=mode, last_acceptable_flavor=last)
 
 
 def _flavor_fungibility(reader: ObjectReader) -> FlavorFungibility:

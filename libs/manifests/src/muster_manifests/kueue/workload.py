@@ -17,10 +17,14 @@ _POD_PRIORITY_SOURCES = ("scheduling.k8s.io", "scheduling.k8s.io/priorityclass")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadRecord:
-    """A Workload object: what was asked for, and what has become of it."""
+    """A Workload object: what was asked for, and what has become of it.
+
+    `parent` is the uid of the Workload that it is a variant of, empty for one that stands alone.
+    """
 
     submission: JobSubmission
     status: WorkloadStatus
+    parent: str = ""
 
 
 def read_workload(manifest: Manifest) -> WorkloadRecord:
@@ -44,7 +48,15 @@ def read_workload(manifest: Manifest) -> WorkloadRecord:
         labels=metadata.labels,
         annotations=metadata.annotations,
     )
-    return WorkloadRecord(submission=submission, status=status)
+    return WorkloadRecord(submission=submission, status=status, parent=_parent(manifest))
+
+
+def _parent(manifest: Manifest) -> str:
+    for owner in manifest.body.object("metadata").objects("ownerReferences"):
+        owner.accept_all()
+        if (owner.text("apiVersion"), owner.text("kind")) == (manifest.api_version, manifest.kind):
+            return owner.text("uid")
+    return ""
 
 
 def _pod_sets(spec: ObjectReader) -> tuple[PodSet, ...]:

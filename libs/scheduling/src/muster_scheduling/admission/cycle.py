@@ -20,6 +20,7 @@ from muster_scheduling.admission.followers import Followers
 from muster_scheduling.admission.modes import Mode
 from muster_scheduling.admission.partial import largest_gang
 from muster_scheduling.admission.seating import seat_preemptor, second_pass
+from muster_scheduling.admission.variants import admitted_sibling, may_migrate
 from muster_scheduling.fairness import Contender, Tournament
 from muster_scheduling.preemption.context import Search, Victim
 from muster_scheduling.preemption.victims import Oracle, victims_for
@@ -27,7 +28,7 @@ from muster_scheduling.quota import FlavorResource, QuotaNode, Vector
 from muster_scheduling.snapshot.catalog import QueueEntry, suspension
 from muster_scheduling.snapshot.purse import reason_of
 from muster_scheduling.snapshot.view import AdmissionView
-from muster_scheduling.snapshot.workloads import PendingWorkload
+from muster_scheduling.snapshot.workloads import AdmittedWorkload, PendingWorkload
 
 if TYPE_CHECKING:
     from muster_scheduling.snapshot.board import Seats
@@ -49,19 +50,28 @@ class Verdict(Enum):
     INADMISSIBLE = auto()
     UNSEATED = auto()
     OVER_BUDGET = auto()
+    SURPASSED = auto()
+    MIGRATING = auto()
+    STAYS = auto()
 
 
-_STAYS_IN_LINE = frozenset(
-    {Verdict.PREEMPTING, Verdict.DEFERRED, Verdict.OVERLAPPING, Verdict.NO_LONGER_FITS}
-)
+_STAYS_IN_LINE = frozenset({
+    Verdict.PREEMPTING, Verdict.DEFERRED, Verdict.OVERLAPPING, Verdict.NO_LONGER_FITS,
+    Verdict.SURPASSED, Verdict.MIGRATING, Verdict.STAYS,
+})  # fmt: skip
 _SET_ASIDE = frozenset({Verdict.WRONG_NAMESPACE, Verdict.STOPPED, Verdict.OVER_BUDGET})
-_CHARGED = frozenset({Verdict.RESERVED, Verdict.PREEMPTING, Verdict.DEFERRED})
+_CHARGED = frozenset({
+    Verdict.RESERVED, Verdict.PREEMPTING, Verdict.DEFERRED, Verdict.MIGRATING, Verdict.STAYS,
+})  # fmt: skip
 _SHAPE_HAS_NO_CHANCE = frozenset({Verdict.NO_FIT, Verdict.NO_CANDIDATES})
 
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """One head in one cycle. `blocked_by` names the workload that got in between."""
+    """One head in one cycle. `blocked_by` names the workload that got in between.
+
+    `sibling` is the variant of the same parent that holds quota and decides about this one.
+    """
 
     workload: PendingWorkload
     queue: QueueEntry
@@ -75,6 +85,7 @@ class Entry:
     recomputed: bool = False
     reserved: dict[FlavorResource, int] = field(default_factory=dict[FlavorResource, int])
     refusals: tuple[BudgetVerdict, ...] = ()
+    sibling: AdmittedWorkload | None = None
 
     @property
     def stays_in_line(self) -> bool:
@@ -316,6 +327,12 @@ class Cycle:
         """Decide about one entry on what the earlier ones left (R-44)."""
         if entry.verdict in _SET_ASIDE:
             return
+        better = admitted_sibling(self._view, entry.workload, entry.queue, better=True)
+        if better is not None:
+            entry.blocked_by, entry.sibling = better.id, better
+            entry.keeps_bookmark = False
+            self._refuse(entry, Verdict.SURPASSED, PendingReason.PENDING_EVALUATION)
+            return
         mode = self._recompute(entry)
         if entry.workload.granted is not None and mode is not Mode.FIT:
             self._refuse(entry, Verdict.UNSEATED, entry.assignment.reason)
@@ -358,15 +375,30 @@ class Cycle:
             self._taken[victim.id] = victim
             self._claimant_of[victim.id] = entry.workload.id
         if mode is Mode.FIT:
+            self._grant(entry)
+            return
+        self._hold_back(entry, entry.assignment.usage)
+        entry.verdict = Verdict.PREEMPTING
+        entry.reason = PendingReason.WAITING_FOR_PREEMPTED_WORKLOADS
+        entry.keeps_bookmark = False
+
+    def _grant(self, entry: Entry) -> None:
+        """It fits: charge it, unless a worse variant of the same parent runs (R-111).
+
+        That one gives way first, where the queue lets the job move.
+        """
+        worse = admitted_sibling(self._view, entry.workload, entry.queue, better=False)
+        if worse is None:
             self._take(entry)
-        else:
-            self._hold_back(entry, entry.assignment.usage)
-        if mode is Mode.PREEMPT:
-            entry.verdict = Verdict.PREEMPTING
-            entry.reason = PendingReason.WAITING_FOR_PREEMPTED_WORKLOADS
-            entry.keeps_bookmark = False
-        else:
             entry.verdict = Verdict.RESERVED
+            return
+        self._hold_back(entry, entry.assignment.usage)
+        entry.blocked_by, entry.sibling = worse.id, worse
+        entry.keeps_bookmark = False
+        if may_migrate(entry.workload, entry.queue):
+            self._refuse(entry, Verdict.MIGRATING, PendingReason.WAITING_FOR_PREEMPTED_WORKLOADS)
+        else:
+            self._refuse(entry, Verdict.STAYS, PendingReason.PENDING_EVALUATION)
 
     def _take(self, entry: Entry) -> None:
         """Charge what the entry gets."""

@@ -14,6 +14,7 @@ from muster_scheduling.admission.decision import (
     Decision,
     EffectGroup,
     EvictUnseated,
+    EvictVariant,
     EvictWorkload,
     FinishReplaced,
     Place,
@@ -96,6 +97,7 @@ def decide(
         explanations=draft.explanations,
         requeues=tuple(step for step in draft.steps if isinstance(step, Requeued)),
         seatings=tuple(s for s in draft.steps if isinstance(s, SeatWorkload | EvictUnseated)),
+        migrations=tuple(step for step in draft.steps if isinstance(step, EvictVariant)),
         steps=tuple(draft.steps),
         settled=tuple(draft.settled),
         cycles=draft.cycles,
@@ -189,6 +191,13 @@ def _decided(view: AdmissionView, entry: Entry, draft: _Draft, now_ms: int) -> N
         draft.steps.append(group)
         for effect in group.effects:
             perform(view, effect, now_ms)
+    leaves = entry.sibling
+    if entry.verdict is Verdict.MIGRATING and leaves and not view.is_evicting(leaves.id):
+        eviction = EvictVariant(
+            workload_id=leaves.id, attempt=leaves.attempt, migrant_id=entry.workload.id
+        )
+        draft.steps.append(eviction)
+        view.evict(leaves.id)
     if entry.verdict is not Verdict.RESERVED:
         step = _requeued(entry, by_shape=view.policy.equivalence_classes)
         draft.steps.append(step)

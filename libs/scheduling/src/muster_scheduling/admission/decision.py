@@ -60,6 +60,18 @@ class EvictWorkload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EvictVariant:
+    """A variant must give way to `migrant_id`, of the same parent in a better flavor (R-111).
+
+    `attempt` names the reservation that is meant. Kueue's reason for it is `FlavorMigration`.
+    """
+
+    workload_id: str
+    attempt: int
+    migrant_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequestPreemption:
     """The workload could start if somebody gave way: ask the preemption service for victims.
 
@@ -150,7 +162,7 @@ class Budget:
     reservations: int | None = None
 
 
-Step = EffectGroup | Requeued | Seating
+Step = EffectGroup | Requeued | Seating | EvictVariant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,8 +170,9 @@ class Decision:
     """What one call of `decide` found.
 
     `steps` repeats groups, requeues and seatings in the order in which they happened, for `replay`.
-    `seen_again` are holders that came back for seats. `settled` names the cohort trees in which
-    nothing more can happen until something changes.
+    `migrations` are variants that go for a better one; where the gate ConcurrentAdmission is off,
+    as in every service, there are none. `seen_again` are holders that came back for seats.
+    `settled` names the cohort trees in which nothing more can happen until something changes.
     """
 
     groups: tuple[EffectGroup, ...]
@@ -172,6 +185,7 @@ class Decision:
     looked_at: int
     stopped: StopReason
     now_ms: int
+    migrations: tuple[EvictVariant, ...] = ()
     seen_again: tuple[str, ...] = ()
 
     def replay(self, view: AdmissionView) -> None:
@@ -185,6 +199,8 @@ class Decision:
                     requeue(view, step)
                 case SeatWorkload() | EvictUnseated():
                     reseat(view, step)
+                case EvictVariant():
+                    view.evict(step.workload_id)
                 case _:
                     assert_never(step)
         for workload_id in self.seen_again:
@@ -260,4 +276,5 @@ def holder(pending: PendingWorkload, effect: ReserveQuota, now_ms: int) -> Admit
         usage=effect.usage,
         admission=effect.admission,
         seats=effect.seats,
+        variant=pending.variant,
     )

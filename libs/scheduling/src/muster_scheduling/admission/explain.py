@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from muster_domain.conditions import Explanation, FlavorVerdict, PendingReason
 from muster_domain.quantity import format_quantity
+from muster_domain.queues import MigrationMode
 from muster_scheduling.admission.assignment import Attempt, PodSetAssignment, ResourceVerdict
 from muster_scheduling.admission.cycle import Entry, Verdict
 from muster_scheduling.admission.modes import Suit
@@ -19,6 +20,8 @@ _SAID = {
     Verdict.NO_LONGER_FITS: "Workload no longer fits after processing another workload",
     Verdict.DEFERRED: "Fits once the preemptions issued for another workload complete",
     Verdict.GATED: "Workload requires preemption, but it's gated",
+    Verdict.SURPASSED: "A more favorable variant is already admitted",
+    Verdict.MIGRATING: "Pending the migration of 1 workload(s)",
 }
 
 _SUIT_REASON = {
@@ -85,6 +88,8 @@ def attempt_texts(attempts: Iterable[Attempt]) -> list[str]:
 def _message(entry: Entry) -> str:
     if entry.refusals:
         return "; ".join(refusal_text(verdict) for verdict in entry.refusals)
+    if entry.verdict is Verdict.STAYS:
+        return _stays(entry)
     said = _SAID.get(entry.verdict)
     if said is not None:
         return said
@@ -96,6 +101,13 @@ def _message(entry: Entry) -> str:
     pending = f"Pending the preemption of {len(entry.victims)} workload(s)"
     waits = pending if entry.victims else "Waiting for victims to be chosen"
     return f"{text}. {waits}" if text else waits
+
+
+def _stays(entry: Entry) -> str:
+    rule = entry.queue.queue.concurrent_admission
+    if rule.mode is MigrationMode.RETAIN_FIRST_ADMISSION:
+        return f"ClusterQueue {entry.queue.name} retains the first admission"
+    return f"Target flavor is below LastAcceptableFlavorName {rule.last_acceptable_flavor}"
 
 
 def _has_text(pod_set: PodSetAssignment) -> bool:

@@ -21,13 +21,19 @@ from muster_domain.states import PodSetAdmission
 from muster_scheduling.admission.decision import (
     Decision,
     EffectGroup,
+    EvictVariant,
     EvictWorkload,
     ReserveQuota,
     holder,
 )
 from muster_scheduling.preemption.victims import Wanted
 from muster_scheduling.snapshot.view import AdmissionView, Snapshot
-from muster_scheduling.snapshot.workloads import AdmittedWorkload, PendingWorkload, PodSetRequest
+from muster_scheduling.snapshot.workloads import (
+    AdmittedWorkload,
+    PendingWorkload,
+    PodSetRequest,
+    Variant,
+)
 
 Pair = tuple[str, str]
 
@@ -65,6 +71,8 @@ def violations(snapshot: Snapshot, decision: Decision) -> tuple[Violation, ...]:
     check = _Check(snapshot)
     for group in decision.groups:
         check.group(group)
+    for eviction in decision.migrations:
+        check.migration(eviction)
     looked_at = {step.workload_id for step in decision.requeues}
     looked_at |= {group.workload_id for group in decision.groups}
     check.found += [
@@ -101,6 +109,29 @@ class _Check:
         for effect in group.effects:
             if isinstance(effect, ReserveQuota):
                 self._reservation(effect)
+
+    def migration(self, eviction: EvictVariant) -> None:
+        """Check that a variant gives way to one of the same parent in a better flavor."""
+        victim_id = eviction.workload_id
+        if victim_id in self._evicted:
+            self._say(ViolationKind.EVICTED_TWICE, victim_id)
+        self._evicted.add(victim_id)
+        victim = self._holders.get(victim_id)
+        migrant = self._view.pending(eviction.migrant_id)
+        if migrant is None:
+            self._say(ViolationKind.NOT_PENDING, eviction.migrant_id)
+        elif victim is None or victim.attempt != eviction.attempt:
+            self._say(ViolationKind.WRONG_VICTIM, victim_id, "holds no such reservation")
+        elif not self._is_better(migrant.variant, victim):
+            self._say(ViolationKind.WRONG_VICTIM, victim_id, f"is no worse than {migrant.id}")
+
+    def _is_better(self, migrant: Variant | None, victim: AdmittedWorkload) -> bool:
+        held = victim.variant
+        if migrant is None or held is None or migrant.parent != held.parent:
+            return False
+        group, *_ = self._books.queues[victim.cluster_queue].resource_groups
+        offered = [quotas.flavor for quotas in group.flavors]
+        return offered.index(migrant.flavor) < offered.index(held.flavor)
 
     def _say(self, kind: ViolationKind, subject: str, message: str = "") -> None:
         self.found.append(Violation(kind=kind, subject=subject, message=message))

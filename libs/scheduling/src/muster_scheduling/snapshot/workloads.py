@@ -49,6 +49,17 @@ class PodSetRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Variant:
+    """What makes a workload one of several attempts at the same job, each in a `flavor` (R-111).
+
+    `parent` is the id that all of them share.
+    """
+
+    parent: str
+    flavor: str
+
+
+@dataclass(frozen=True, slots=True)
 class ScanBookmark:
     """Where the flavor scan of a workload goes on (R-37).
 
@@ -93,7 +104,8 @@ class PendingWorkload:
     lost_node: str = ""
     owned_by_pod: bool = False
     attempt: int = 0
-    allowed_flavors: frozenset[str] | None = None
+    allowed_flavors: tuple[str, ...] | None = None
+    parent: str = ""
     reclaimable: Mapping[str, int] = field(default_factory=dict[str, int])
     avoided: frozenset[str] = frozenset()
     replaces: str = ""
@@ -109,6 +121,11 @@ class PendingWorkload:
     def local_queue(self) -> str:
         """`namespace/name` of its LocalQueue."""
         return f"{self.namespace}/{self.queue_name}"
+
+    @property
+    def variant(self) -> Variant | None:
+        """Which attempt of its parent's it is, if one."""
+        return _variant(self.parent, self.allowed_flavors)
 
     @property
     def may_shrink(self) -> bool:
@@ -145,6 +162,7 @@ class AdmittedWorkload:
     evicting: bool = False
     admitted: bool = False
     seats: tuple[Seats, ...] = ()
+    variant: Variant | None = None
 
 
 def prepare(
@@ -153,17 +171,18 @@ def prepare(
     *,
     queued_at_ms: int | None = None,
     reclaimable: Mapping[str, int] | None = None,
+    parent: str = "",
 ) -> PendingWorkload:
     """Ready a submitted workload for the queue.
 
     `queued_at_ms` is the time that orders it (`queue_timestamp_ms`); creation by default.
     `reclaimable` counts pods by pod set that are done and need not start again (R-15).
+    `parent` is the id of the workload that this one is a variant of.
     """
     priority = effective_priority(workload, policy)
     done = reclaimable or {}
     pod_sets = tuple(_request(p, done.get(p.name, 0), policy) for p in workload.pod_sets)
-    allowed = workload.annotations.get(ALLOWED_FLAVORS) if policy.concurrent_admission else None
-    flavors = None if allowed is None else frozenset(name.strip() for name in allowed.split(","))
+    flavors = _allowed_flavors(workload, policy)
     shape = _digest(priority, [pod_set.shape for pod_set in pod_sets], sorted(flavors or ()))
     return PendingWorkload(
         workload=workload,
@@ -177,6 +196,7 @@ def prepare(
         pod_sets=pod_sets,
         shape=shape,
         allowed_flavors=flavors,
+        parent=parent,
         reclaimable=done,
         replaces=workload.annotations.get(REPLACES, ""),
     )
@@ -206,6 +226,7 @@ def hold(  # noqa: PLR0913 - the facts of one reservation, each by its name
     admitted: bool = False,
     seats: tuple[Seats, ...] = (),
     reclaimable: Mapping[str, int] | None = None,
+    parent: str = "",
 ) -> AdmittedWorkload:
     """Ready a workload that holds quota for being charged and considered as a victim."""
     return AdmittedWorkload(
@@ -222,6 +243,7 @@ def hold(  # noqa: PLR0913 - the facts of one reservation, each by its name
         evicting=evicting,
         admitted=admitted,
         seats=seats,
+        variant=_variant(parent, _allowed_flavors(workload, policy)),
     )
 
 
@@ -274,6 +296,15 @@ def _request(pod_set: PodSet, done: int, policy: Policy) -> PodSetRequest:
         shape=shape,
         group=_group(pod_set),
     )
+
+
+def _allowed_flavors(workload: Workload, policy: Policy) -> tuple[str, ...] | None:
+    written = workload.annotations.get(ALLOWED_FLAVORS) if policy.concurrent_admission else None
+    return None if written is None else tuple(name.strip() for name in written.split(","))
+
+
+def _variant(parent: str, flavors: tuple[str, ...] | None) -> Variant | None:
+    return Variant(parent, flavors[0]) if parent and flavors else None
 
 
 def _group(pod_set: PodSet) -> str:
