@@ -111,8 +111,10 @@ def gang_of(answer: Answer) -> Gang:
     return answer.outcome.gang
 
 
-def sits(floor: NodeTable, asked: Workload, *, started: bool = True) -> Standing:
-    gang = gang_of(ask(floor, asked))
+def sits(
+    floor: NodeTable, asked: Workload, beside: Iterable[Standing] = (), *, started: bool = True
+) -> Standing:
+    gang = gang_of(ask(floor, asked, beside))
     floor.bind(gang)
     return Standing(workload=asked, gang=gang, started=started)
 
@@ -213,3 +215,20 @@ def test_room_that_is_being_made_needs_no_more_victims() -> None:
     assert answer.room is not None
     assert answer.room.victims == {}
     assert answer.room.nodes == {standing[0].gang.placement.pods[0].node}
+    assert isinstance(answer.outcome, Unplaceable)
+    (node_left,) = answer.room.nodes
+    assert answer.outcome.explanation.message == f"waits for 1 gang to leave {node_left}"
+
+
+def test_who_gets_seats_once_others_have_left_is_told_how_many_and_where() -> None:
+    floor = table(nodes=9)
+    standing: list[Standing] = []
+    for number in range(8):
+        standing.append(sits(floor, job(f"low-{number}", 1), standing))
+    answer = ask(floor, job("high", 9, priority=9), standing)
+    assert answer.room is not None
+    assert len(answer.room.victims) == 8
+    assert isinstance(answer.outcome, Unplaceable)
+    explanation = answer.outcome.explanation
+    assert explanation.message == ("waits for 8 gangs to leave n0, n1, n2, n3, n4, n5 and 2 more")
+    assert (explanation.counts["gangs_leaving"], explanation.counts["nodes_awaited"]) == (8, 8)

@@ -32,6 +32,8 @@ from muster_scheduling.volcano.plan import EvictionReason, JobOutcome, Plan, Ver
 from muster_scheduling.volcano.run import run_session
 from muster_scheduling.volcano.snapshot import SessionSnapshot
 
+NODES_SHOWN = 6
+"""Nodes that an explanation names; of more it gives the number."""
 ALLOCATE = "allocate"
 DEFAULT_SCHEDULER = SchedulerConfiguration(
     actions=(ALLOCATE,),
@@ -123,10 +125,9 @@ def seat(
     nodes = {_rank(bind.pod): bind.node for bind in plan.binds if bind.job == key}
     if nodes:
         return Answer(outcome=_placed(table, workload, request, nodes))
-    return Answer(
-        outcome=_unplaceable(workload, plan.outcomes.get(key)),
-        room=_room(plan, key, sum(_asked_least(request).values()), members),
-    )
+    refused = _unplaceable(workload, plan.outcomes.get(key))
+    room = _room(plan, key, sum(_asked_least(request).values()), members)
+    return Answer(outcome=refused if room is None else _waiting(refused, room, members), room=room)
 
 
 def _unknown_tier(workload: Workload, rules: VolcanoRules) -> str:
@@ -353,6 +354,20 @@ def _refused(
         reason=reason, message=message, counts={"members_asked": asked, **nodes}
     )
     return Unplaceable(reason=reason, explanation=explanation, members_asked=asked)
+
+
+def _waiting(refused: Unplaceable, room: Room, standing: tuple[Standing, ...]) -> Unplaceable:
+    """The refusal of a gang that gets its seats once others have left them."""
+    going = [each for each in standing if each.leaving or each.workload.id in room.victims]
+    held = {node for each in going for node in each.gang.placement.nodes}
+    nodes = sorted(held & room.nodes)
+    gangs = sum(not room.nodes.isdisjoint(each.gang.placement.nodes) for each in going)
+    shown = ", ".join(nodes[:NODES_SHOWN])
+    more = f" and {len(nodes) - NODES_SHOWN} more" if len(nodes) > NODES_SHOWN else ""
+    message = f"waits for {gangs} gang{'' if gangs == 1 else 's'} to leave {shown}{more}"
+    counts = {**refused.explanation.counts, "gangs_leaving": gangs, "nodes_awaited": len(nodes)}
+    explanation = replace(refused.explanation, message=message, counts=counts)
+    return replace(refused, explanation=explanation)
 
 
 def _room(plan: Plan, key: str, least: int, standing: tuple[Standing, ...]) -> Room | None:
