@@ -21,6 +21,7 @@ from nats.aio.msg import Msg
 from muster_contracts import subjects
 from muster_contracts.envelope import MESSAGE_ID
 from muster_contracts.subjects import JobVerb
+from muster_domain.conditions import EvictionReason
 from muster_domain.workload import Workload
 from muster_runtime.publisher import Outgoing, Publisher
 from muster_simulation.manifests import DURATION
@@ -38,6 +39,8 @@ LEASE_MS = 3_600_000
 TICK_S = 0.01
 OPEN_DEADLINE_S = 60.0
 END_DEADLINE_S = 3_600.0
+CUT_SHORT = frozenset(EvictionReason)
+"""Reasons of an eviction; a job that ended is shown as `evicted` too, with its outcome."""
 
 Figures = dict[str, Any]
 
@@ -146,7 +149,8 @@ class _Runner:
                     job.first_admitted_s = now_s
                 heapq.heappush(self.due, (now_s + job.of.run_ms / 1000, decision["name"], job.runs))
             case "preempted" | "evicted" | "requeued":
-                self.evictions += job.running_since_s is not None
+                cut_short = decision["reason"] in CUT_SHORT
+                self.evictions += cut_short and job.running_since_s is not None
                 self._stop(job, now_s)
             case "finished" | "refused":
                 self._stop(job, now_s)
