@@ -335,6 +335,46 @@ def test_a_topology_assignment_is_written_as_kueue_writes_it() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("known", "line"),
+    [
+        pytest.param(
+            {"checkpointed_at_ms": 0},
+            "work     saved 1m ago: an eviction costs what came since",
+            id="saved",
+        ),
+        pytest.param(
+            {"never_checkpoints": True},
+            "work     cannot be saved: an eviction costs all of it",
+            id="never",
+        ),
+        pytest.param(
+            {"lost_work_ms": 120_000},
+            "work     2m of each pod is lost with this eviction",
+            id="evicting",
+        ),
+    ],
+)
+def test_what_an_eviction_costs_is_explained(known: dict[str, int | bool], line: str) -> None:
+    assert explain(replace(waiting(), **known), 60_000)[-1] == line
+
+
+def test_a_plan_says_what_giving_way_costs() -> None:
+    first, other = waiting().ahead
+    plan = Plan(
+        verdict=PlanVerdict.PREEMPT,
+        explanation=Explanation(reason="WaitingForQuota", message=""),
+        victims=(
+            replace(first, lost_work_ms=3_600_000, never_checkpoints=True),
+            replace(other, lost_work_ms=120_000),
+        ),
+    )
+    assert plan_lines("team-a/x", {GPU: 4000}, "gpus", plan)[-1] == (
+        "  preempts aaaaaaaa (team-a/big: 1h00m of work, cannot save its work), "
+        "(another namespace): 2m of work"
+    )
+
+
 def test_tries_and_checks_are_explained() -> None:
     detail = replace(
         waiting(),

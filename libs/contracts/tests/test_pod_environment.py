@@ -145,11 +145,13 @@ def test_container_variables_win_but_not_over_devices() -> None:
             EnvironmentVariable(name="LATER", value="x"),
             EnvironmentVariable(name="CUDA_VISIBLE_DEVICES", value="0,1,2,3"),
             EnvironmentVariable(name="MUSTER_POD_UID", value="somebody else"),
+            EnvironmentVariable(name="MUSTER_TOKEN", value="secret"),
         ),
     )
     given = {"RANK": "1", "MASTER_ADDR": "n1", "MUSTER_POD_UID": "p", "CUDA_VISIBLE_DEVICES": "3"}
     variables = container_environment(given, container)
-    assert variables == {**given, "MASTER_ADDR": "other", "NAME": "r1-$(LATER)", "LATER": "x"}
+    own = {"MASTER_ADDR": "other", "NAME": "r1-$(LATER)", "LATER": "x", "MUSTER_TOKEN": "secret"}
+    assert variables == {**given, **own}
     assert command_line(container, variables) == ("train", "--name", "r1-$(LATER)")
 
 

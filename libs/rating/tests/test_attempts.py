@@ -36,6 +36,8 @@ FACTS = (
     ),
     part(eviction=Eviction(at_ms=30, version=3, reason="Preempted")),
     part(eviction=Eviction(at_ms=31, version=4, reason="Cancelled")),
+    part(checkpointed_ms=25),
+    part(checkpointed_ms=28),
     part(closing=Closing(at_ms=40, version=5)),
     part(closing=Closing(at_ms=99, version=6, outcome="Cancelled")),
 )
@@ -59,6 +61,7 @@ def test_the_first_end_and_the_first_reason_hold() -> None:
 
     assert attempt.end_ms == 40
     assert attempt.was_preempted
+    assert attempt.lost_from_ms == 28
     assert not attempt.is_open
 
 

@@ -44,6 +44,7 @@ def attempts(draw: st.DrawFn) -> Attempt:
         seating=draw(st.none() | st.just(Seating(at_ms=times[1], version=2, seats=(seat,)))),
         eviction=draw(st.none() | st.just(Eviction(at_ms=times[2], version=3, reason="Preempted"))),
         closing=draw(st.none() | st.just(Closing(at_ms=times[2], version=4))),
+        checkpointed_ms=draw(st.none() | TIMES),
     )
 
 

@@ -1,5 +1,6 @@
 """Cost tables: worked examples with exact results."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -188,6 +189,30 @@ def test_a_preempted_attempt_is_charged_and_shown_as_lost(house: House) -> None:
     assert hours(row.lost[GPU]) == 96
     assert row.lost_cost_micros == Fraction("134.40") * MICROS
     assert row.cost_micros == 224 * MICROS
+
+
+@pytest.mark.parametrize(
+    ("saved_h", "lost"),
+    [
+        pytest.param(2, 32, id="before the end"),
+        pytest.param(3, 0, id="at the end"),
+        pytest.param(-1, 96, id="before the seats"),
+    ],
+)
+def test_what_was_saved_before_a_preemption_is_not_lost(
+    house: House, saved_h: int, lost: int
+) -> None:
+    preempted = house.attempt("a", 32, 0, 3, preempted=True)
+    books = Books(
+        attempts=(replace(preempted, checkpointed_ms=saved_h * HOUR_MS),),
+        capacity=(house.capacity(32),),
+    )
+
+    table = cost_table(books, house.prices("1.40"), Window(0, 6 * HOUR_MS), "team")
+
+    row = table.rows[0]
+    assert hours(row.held[GPU]) == 96
+    assert hours(row.lost.get(GPU, 0)) == lost
 
 
 def test_waiting_for_seats_costs_nobody_and_is_kept_apart_from_idle(house: House) -> None:

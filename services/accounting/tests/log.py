@@ -187,6 +187,25 @@ class Log:
         )
         self._evict(state, job, at_h)
 
+    def checkpoint(self, job: Job, at_h: int, *, evicted_h: int) -> None:
+        """The job saves its work, having been told to leave."""
+        state = Evicting(
+            admission=job.admission,
+            reason=EvictionReason.PREEMPTED,
+            then=Requeue(),
+            since_ms=clock(evicted_h),
+            attempt=job.attempt,
+            queued_at_ms=0,
+            checkpointed_at_ms=clock(at_h),
+            lost_work_ms=max(0, clock(evicted_h) - clock(at_h)),
+            preemptor="id-rival",
+        )
+        version = len(self.messages) + 1
+        fact = events.WorkloadCheckpointed(
+            workload_id=job.workload.id, version=version, state=state
+        )
+        self._admission(fact, job, at_h)
+
     def cancel(self, job: Job, at_h: int) -> None:
         state = Evicting(
             admission=job.admission,

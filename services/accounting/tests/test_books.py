@@ -173,6 +173,25 @@ async def test_preempted_time_is_charged_and_shown_as_lost(home: Home) -> None:
     assert line.lost_cost_micros == Fraction("22.40") * MICROS
 
 
+async def test_what_was_saved_on_the_way_out_is_not_lost(home: Home) -> None:
+    log = Log()
+    log.declare_house({"a": 8})
+    for node in ("n1", "n2"):
+        log.node(node, 4)
+    job = Job(team="a", gpus=8, nodes=("n1", "n2"))
+    log.admit(job, 10)
+    log.preempt(job, 11)
+    log.checkpoint(job, 12, evicted_h=11)
+    log.checkpoint(job, 12, evicted_h=11)
+    log.requeue(job, 13)
+    async with books_of(log, home) as books:
+        report = await books.report("team", hours=20)
+
+    [line] = report.lines
+    assert hours(line.resource_time[GPU]) == 24
+    assert hours(line.lost_time[GPU]) == 8
+
+
 async def test_waiting_for_seats_is_not_charged(home: Home) -> None:
     log = Log()
     log.declare_house({"a": 4})

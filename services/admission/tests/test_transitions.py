@@ -10,7 +10,14 @@ from muster_domain.conditions import EvictionReason, Outcome
 from muster_domain.nodes import Placement
 from muster_domain.states import Admitted, Evicting, Finished, Pending
 from muster_domain.workload import Workload
-from muster_testing.builders import cluster_queue, configuration, placement, submitted, workload
+from muster_testing.builders import (
+    T0_MS,
+    cluster_queue,
+    configuration,
+    placement,
+    submitted,
+    workload,
+)
 
 from .house import NO_SEATS, House
 
@@ -83,6 +90,7 @@ def facts(attempt: int) -> dict[str, events.Event]:
         "cancel": events.CancelRequested(workload_id="w1"),
         "reported": events.FinishReported(workload_id="w1", outcome=Outcome.FAILED),
         "renewed": events.LeaseRenewed(workload_id="w1"),
+        "saved": events.CheckpointReported(workload_id="w1", at_ms=T0_MS + 1, attempt=attempt),
         "placed": events.GangPlaced(
             workload_id="w1", attempt=attempt, placement=placement(JOB, "n2")
         ),

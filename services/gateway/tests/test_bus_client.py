@@ -80,13 +80,15 @@ async def test_what_one_says_about_a_job_reaches_the_log(
         sent = await sent_job(house, bus)
         await until(lambda: house.gateway.decisions.find(sent.id))
         await bus.heartbeat(sent)
+        await bus.checkpoint(sent)
         await bus.finish(sent, succeeded=False, message="exit 1")
         await bus.cancel(sent)
-        await until(lambda: len(house.admission.events) == 4)
+        await until(lambda: len(house.admission.events) == 5)
     names = {subject.split(".")[4] for subject, _ in house.admission.events}
     assert names == {
         "workload_submitted",
         "lease_renewed",
+        "checkpoint_reported",
         "finish_reported",
         "cancel_requested",
     }

@@ -8,7 +8,12 @@ import pytest
 from nats.aio.msg import Msg
 
 from muster_contracts import codec, subjects
-from muster_contracts.events import CancelRequested, FinishReported, LeaseRenewed
+from muster_contracts.events import (
+    CancelRequested,
+    CheckpointReported,
+    FinishReported,
+    LeaseRenewed,
+)
 from muster_contracts.jobs import Decision, SubmitJob, Verdict
 from muster_contracts.partitions import EVERY_PARTITION
 from muster_contracts.streams import DEAD_LETTERS, FRONT_DOOR
@@ -275,6 +280,19 @@ async def test_wishes_reach_the_partition_of_the_job(house: House, by: str) -> N
     }
 
 
+async def test_saved_work_is_reported_as_of_when_the_message_came(house: House) -> None:
+    identity = await _live_job(house)
+    body = json.dumps({"name": "train", "attempt": 2}).encode()
+    await send(house, body, verb=JobVerb.CHECKPOINT)
+    await until(lambda: len(house.admission.events) == 2)
+    subject, written = house.admission.events[1]
+    assert subjects.event_name(subject) == "checkpoint_reported"
+    fact = codec.decode(CheckpointReported, written)
+    submitted_ms = house.admission.submitted[identity].workload.created_at_ms
+    assert (fact.workload_id, fact.attempt) == (identity, 2)
+    assert fact.at_ms >= submitted_ms > 0
+
+
 async def test_the_end_of_a_job_nobody_knows_goes_to_every_partition(house: House) -> None:
     identity = "0123456789abcdef0123456789abcdef"
     await send(house, json.dumps({"id": identity}).encode(), verb=JobVerb.CANCEL)
@@ -306,6 +324,7 @@ async def test_signs_of_life_of_an_ended_job_are_let_go(house: House) -> None:
     identity = await _live_job(house)
     await house.admission.decide(house.admission.submitted[identity], Verdict.FINISHED)
     await send(house, b'{"name": "train"}', verb=JobVerb.HEARTBEAT)
+    await send(house, b'{"name": "train"}', verb=JobVerb.CHECKPOINT)
     await settled(house)
     assert len(house.admission.events) == 1
     assert await dead_letters(house) == []

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from muster_contracts import codec
-from muster_contracts.events import CancelRequested, WorkloadSubmitted
+from muster_contracts.events import CancelRequested, CheckpointReported, WorkloadSubmitted
 from muster_contracts.jobs import Verdict
 from muster_contracts.partitions import partition_of
 from muster_domain.workload import External
@@ -315,6 +315,21 @@ async def test_each_heartbeat_is_its_own_message_and_one_cancel_is_enough(house:
     await until(lambda: len(house.admission.events) >= 5)
     names = [subject.split(".")[4] for subject, _ in house.admission.events]
     assert names == ["workload_submitted", *["lease_renewed"] * 3, "cancel_requested"]
+
+
+async def test_saved_work_goes_to_the_owner_with_its_attempt_and_time(house: House) -> None:
+    await house.apply()
+    _, answer = await submit(house, job_manifest(), wait="decision", wait_s=10)
+    path = f"/v1/workloads/{answer['jobs'][0]['id']}/checkpoint"
+    async with house.client() as client:
+        sent_ms = now_ms()
+        assert (await client.post(path, json={"attempt": 3})).status_code == 202
+        await until(lambda: now_ms() > sent_ms)
+        assert (await client.post(path)).status_code == 202
+    await until(lambda: len(house.admission.events) == 3)
+    facts = [codec.decode(CheckpointReported, body) for _, body in house.admission.events[1:]]
+    assert [fact.attempt for fact in facts] == [3, 0]
+    assert sent_ms <= facts[0].at_ms < facts[1].at_ms
 
 
 async def test_a_plan_changes_nothing(house: House) -> None:

@@ -21,7 +21,14 @@ from nats.js.errors import NotFoundError
 from muster.errors import Unreachable
 from muster_contracts import codec, subjects
 from muster_contracts.envelope import IDEMPOTENCY_KEY, MESSAGE_ID, workload_id
-from muster_contracts.jobs import CancelJob, Decision, FinishJob, HeartbeatJob, SubmitJob
+from muster_contracts.jobs import (
+    CancelJob,
+    CheckpointJob,
+    Decision,
+    FinishJob,
+    HeartbeatJob,
+    SubmitJob,
+)
 from muster_contracts.streams import DECISIONS
 from muster_contracts.subjects import JobVerb
 from muster_domain.conditions import Outcome
@@ -92,6 +99,11 @@ class BusClient:
         """Say that the holder of a job is alive."""
         body = codec.encode(HeartbeatJob(id=sent.id))
         await self._publish(sent.namespace, JobVerb.HEARTBEAT, body)
+
+    async def checkpoint(self, sent: Sent, attempt: int = 0) -> None:
+        """Say that a job has saved its work; `attempt` 0 means whichever runs."""
+        body = codec.encode(CheckpointJob(id=sent.id, attempt=attempt))
+        await self._publish(sent.namespace, JobVerb.CHECKPOINT, body)
 
     async def decision(self, sent: Sent) -> Decision | None:
         """The last decision about a job, or None while there is none."""

@@ -21,6 +21,7 @@ from muster_contracts.api import (
     AppliedObject,
     Books,
     CheckAnswer,
+    Checkpoint,
     EndJob,
     FlowView,
     Noted,
@@ -160,6 +161,11 @@ class Client:
     def heartbeat(self, workload: str) -> Noted:
         """Say that the holder of a job that runs elsewhere is alive."""
         return self._end(workload, "heartbeat", EndJob())
+
+    def checkpoint(self, workload: str, attempt: int = 0) -> Noted:
+        """Say that a job has saved its work; `attempt` 0 means whichever runs."""
+        body = codec.encode(Checkpoint(attempt=attempt))
+        return self._post(Noted, f"/v1/workloads/{workload}/checkpoint", content=body)
 
     def quota(self, cluster_queue: str = "") -> QuotaList:
         """Quota of one ClusterQueue, or of all."""

@@ -169,6 +169,13 @@ class EndJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """The attempt that has saved its work; 0 means whichever runs."""
+
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Activation:
     """Whether a workload is to be looked at."""
 

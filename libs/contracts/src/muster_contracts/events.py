@@ -60,6 +60,18 @@ class LeaseRenewed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointReported:
+    """gateway: at `at_ms` (its clock) a job said that its work is saved up to now.
+
+    `attempt` is the one that said so; 0 means whichever ran then. The latest report holds.
+    """
+
+    workload_id: str
+    at_ms: int
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ActivationRequested:
     """gateway: at `at_ms` (its clock) somebody wanted the workload to be active, or not to be.
 
@@ -170,6 +182,18 @@ class PodsBecameUnready:
     workload_id: str
     version: int
     state: Admitted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadCheckpointed:
+    """admission: the attempt's work is saved up to `state.checkpointed_at_ms`.
+
+    One that is evicting may still say so: that is what its checkpoint signal is for.
+    """
+
+    workload_id: str
+    version: int
+    state: Admitted | Evicting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -425,7 +449,14 @@ class DrainRequested:
     by: str = ""
 
 
-JobWish = CancelRequested | FinishReported | LeaseRenewed | ActivationRequested | CheckAnswered
+JobWish = (
+    CancelRequested
+    | FinishReported
+    | LeaseRenewed
+    | CheckpointReported
+    | ActivationRequested
+    | CheckAnswered
+)
 Request = WorkloadSubmitted | JobWish
 GangFact = (
     GangPlaced
@@ -450,6 +481,7 @@ WorkloadFact = (
     | PodsBecameReady
     | PodsBecameUnready
     | QuotaReclaimed
+    | WorkloadCheckpointed
     | WorkloadEvicted
     | WorkloadRequeued
     | WorkloadFinished

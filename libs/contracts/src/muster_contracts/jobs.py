@@ -52,6 +52,15 @@ class HeartbeatJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointJob:
+    """The job has saved its work; `attempt` is the one that did, 0 whichever runs."""
+
+    id: str = ""
+    name: str = ""
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReportTokens:
     """Rows of a proxy's spend log, as LiteLLM writes them, of models served in the namespace."""
 

@@ -26,7 +26,8 @@ command line (`command_line`).
 | `VC_TASK_INDEX`, `VK_TASK_INDEX` | for Volcano Jobs: the pod's index in its task |
 | `VC_<TASK>_NUM`, `VC_<TASK>_HOSTS` | for Volcano Jobs: pods of each task, and their addresses |
 
-The container's own variables win, except over `MUSTER_*` and the device variables.
+The container's own variables win, except over `MUSTER_*` and the device variables. It may set
+`MUSTER_URL`, `MUSTER_TOKEN` and `MUSTER_TOKEN_FILE`, by which the `muster` command in it calls.
 """
 
 import re
@@ -48,6 +49,9 @@ DEVICE_VARIABLES = frozenset(
     {"NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"}
 )
 OWN_PREFIX = "MUSTER_"
+CLIENT_VARIABLES = frozenset({"MUSTER_URL", "MUSTER_TOKEN", "MUSTER_TOKEN_FILE"})
+"""How the command in a pod finds Muster and says who it is: the container's own to set."""
+
 
 _LOOPBACK = "127.0.0.1"
 _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
@@ -128,7 +132,8 @@ def container_environment(given: Mapping[str, str], container: Container) -> dic
     """The given variables and the container's own, each expanded with those before it."""
     variables = dict(given)
     for variable in container.environment:
-        if variable.name not in DEVICE_VARIABLES and not variable.name.startswith(OWN_PREFIX):
+        given_to_it = variable.name in DEVICE_VARIABLES or variable.name.startswith(OWN_PREFIX)
+        if not given_to_it or variable.name in CLIENT_VARIABLES:
             variables[variable.name] = expand(variable.value, variables)
     return variables
 

@@ -236,7 +236,11 @@ class WorkloadPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ahead:
-    """A workload that goes first."""
+    """A workload that goes first, or that would have to give way.
+
+    Of one that runs, `lost_work_ms` is how long it has worked since it last said that its work is
+    saved, or since it was admitted; `never_checkpoints` when it said that it cannot save it.
+    """
 
     id: str
     namespace: str
@@ -244,6 +248,8 @@ class Ahead:
     user: str
     priority: int
     requests_milli: Mapping[str, int]
+    lost_work_ms: int | None = None
+    never_checkpoints: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,7 +277,9 @@ class WorkloadDetail:
     """Everything that `muster explain` shows. `ahead` is cut at 20 of `ahead_total`.
 
     `requeue_count` and `requeue_at_ms` are the back-off, `evictions` counts what ended attempts,
-    `admission` and `checks` are those of the present attempt, `reclaimable` its pods that are done.
+    `admission` and `checks` are those of the present attempt, `reclaimable` its pods that are done,
+    `checkpointed_at_ms` when it last said that its work is saved; `never_checkpoints` when it said
+    that it cannot save it. `lost_work_ms` is what the eviction under way has cost it.
     """
 
     row: WorkloadRow
@@ -296,6 +304,9 @@ class WorkloadDetail:
     admission: Admission | None = None
     checks: tuple[CheckStatus, ...] = ()
     reclaimable: Mapping[str, int] = field(default_factory=dict[str, int])
+    checkpointed_at_ms: int | None = None
+    never_checkpoints: bool = False
+    lost_work_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,6 +63,7 @@ OWNERS: dict[Service, tuple[type[events.Event], ...]] = {
         events.CancelRequested,
         events.FinishReported,
         events.LeaseRenewed,
+        events.CheckpointReported,
         events.ActivationRequested,
         events.CheckAnswered,
         events.ObjectApplied,
@@ -78,6 +79,7 @@ OWNERS: dict[Service, tuple[type[events.Event], ...]] = {
         events.PodsBecameReady,
         events.PodsBecameUnready,
         events.QuotaReclaimed,
+        events.WorkloadCheckpointed,
         events.WorkloadEvicted,
         events.WorkloadRequeued,
         events.WorkloadFinished,
@@ -107,6 +109,7 @@ JOBS: dict[JobVerb, type] = {
     JobVerb.FINISH: jobs.FinishJob,
     JobVerb.CANCEL: jobs.CancelJob,
     JobVerb.HEARTBEAT: jobs.HeartbeatJob,
+    JobVerb.CHECKPOINT: jobs.CheckpointJob,
     JobVerb.TOKENS: jobs.ReportTokens,
 }
 

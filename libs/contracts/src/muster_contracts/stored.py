@@ -106,6 +106,7 @@ AdmissionFact = (
     | events.PodsBecameReady
     | events.PodsBecameUnready
     | events.QuotaReclaimed
+    | events.WorkloadCheckpointed
     | events.WorkloadEvicted
     | events.WorkloadRequeued
     | events.WorkloadFinished

@@ -1,6 +1,6 @@
 """Every subject, built and parsed in one place.
 
-Public:    muster.v1.jobs.<namespace>.<submit|finish|cancel|heartbeat|tokens>
+Public:    muster.v1.jobs.<namespace>.<submit|finish|cancel|heartbeat|checkpoint|tokens>
            muster.v1.decisions.<namespace>.<workload>
 Objects:   muster.obj.<kind>.<namespace or _>.<name>
 Events:    muster.evt.<owner>.v1.<name>.<partition>.<namespace>.<workload id>
@@ -37,6 +37,7 @@ class JobVerb(StrEnum):
     FINISH = "finish"
     CANCEL = "cancel"
     HEARTBEAT = "heartbeat"
+    CHECKPOINT = "checkpoint"
     TOKENS = "tokens"
 
 

@@ -160,6 +160,7 @@ class Admitted:
     `unready_since_ms` while they ran and do not all run now, `recovered_at_ms` when they last did
     again; `stalls` counts that. `lease_until_ms` only for external jobs.
     `reclaimable` counts by pod set the pods that are done: `admission` is what the others hold.
+    `checkpointed_at_ms` is when the job last said that its work is saved, in this attempt.
     """
 
     admission: Admission
@@ -178,6 +179,7 @@ class Admitted:
     checks: tuple[CheckStatus, ...] = ()
     reclaimable: Mapping[str, int] = field(default_factory=dict[str, int])
     waiting_since_ms: int | None = None
+    checkpointed_at_ms: int | None = None
     history: History = History()
     kind: Literal["admitted"] = "admitted"
 
@@ -207,7 +209,11 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evicting:
-    """It must give everything back; quota stays charged until placement says the seats are free."""
+    """It must give everything back; quota stays charged until placement says the seats are free.
+
+    `lost_work_ms` is how long it had worked at `since_ms` since it was admitted or, if that was
+    later, since it last said that its work is saved; `None` for one that was never admitted.
+    """
 
     admission: Admission
     reason: EvictionReason | Outcome
@@ -223,6 +229,8 @@ class Evicting:
     past_execution_ms: int = 0
     admitted_at_ms: int | None = None
     ready_at_ms: int | None = None
+    checkpointed_at_ms: int | None = None
+    lost_work_ms: int | None = None
     history: History = History()
     kind: Literal["evicting"] = "evicting"
 

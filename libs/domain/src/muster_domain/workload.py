@@ -116,6 +116,11 @@ class Managed:
     kind: Literal["managed"] = "managed"
 
 
+CHECKPOINT = "muster.dev/checkpoint"
+CHECKPOINT_NEVER = "never"
+"""What a job annotates that cannot save its work."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class External:
     """The submitter runs the job itself and renews a lease; silence for `lease_ms` ends it."""
@@ -188,6 +193,11 @@ class Workload:
     def key(self) -> str:
         """`namespace/name`, the name that people use."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def never_checkpoints(self) -> bool:
+        """Whether it said that it cannot save its work, so that an eviction costs all of it."""
+        return self.annotations.get(CHECKPOINT) == CHECKPOINT_NEVER
 
     @property
     def total_requests(self) -> dict[str, int]:

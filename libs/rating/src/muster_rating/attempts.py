@@ -120,7 +120,10 @@ def _earliest(left: S | None, right: S | None) -> S | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One attempt of one workload; parts that no fact has told yet are None."""
+    """One attempt of one workload; parts that no fact has told yet are None.
+
+    `checkpointed_ms` is when it last said that its work is saved: the latest word holds.
+    """
 
     workload_id: str
     number: int
@@ -128,6 +131,7 @@ class Attempt:
     seating: Seating | None = None
     eviction: Eviction | None = None
     closing: Closing | None = None
+    checkpointed_ms: int | None = None
 
     @property
     def key(self) -> tuple[str, int]:
@@ -150,6 +154,11 @@ class Attempt:
         return self.eviction is not None and self.eviction.reason == EvictionReason.PREEMPTED
 
     @property
+    def lost_from_ms(self) -> int | None:
+        """From when on what it held was lost to a preemption; None where nothing was."""
+        return (self.checkpointed_ms or 0) if self.was_preempted else None
+
+    @property
     def runs_backwards(self) -> bool:
         """Whether clocks disagree so that a later step has an earlier time; it counts as zero."""
         times = [part.at_ms for part in (self.opening, self.seating, self.closing) if part]
@@ -163,6 +172,10 @@ class Attempt:
             seating=_earliest(self.seating, other.seating),
             eviction=_earliest(self.eviction, other.eviction),
             closing=_earliest(self.closing, other.closing),
+            checkpointed_ms=max(
+                (at for at in (self.checkpointed_ms, other.checkpointed_ms) if at is not None),
+                default=None,
+            ),
         )
 
 

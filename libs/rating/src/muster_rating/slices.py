@@ -104,12 +104,20 @@ def _measure_owners(
             continue
         attempt = holding.attempt
         borrowed = found.borrowed.get(attempt.key, 0)
-        lost = held if attempt.was_preempted else 0
+        lost = _lost(holding, window)
         into.cells.setdefault(whose, Cell()).add(Cell(held, borrowed, lost, waiting))
         add(into.quotas.borrowed, holding.owner.cluster_queue, borrowed)
     add_all(into.quotas.lent, found.lent)
     add_all(into.quotas.nominal, found.nominal)
     add_all(into.quotas.unused, found.unused)
+
+
+def _lost(holding: Holding, window: Window) -> int:
+    """What it held in the window since its work was last saved, where it was preempted."""
+    from_ms = holding.attempt.lost_from_ms
+    if from_ms is None or from_ms >= window.end_ms:
+        return 0
+    return holding.held(Window(max(from_ms, window.start_ms), window.end_ms))
 
 
 def _measure_nodes(into: Slice[K], metered: Metered, window: Window, key: KeyOfHolding[K]) -> None:

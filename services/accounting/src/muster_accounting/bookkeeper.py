@@ -256,7 +256,8 @@ def newest_ms(fact: Fact) -> int:
     if not isinstance(fact, Attempt):
         return fact.at_ms
     parts = (fact.opening, fact.seating, fact.eviction, fact.closing)
-    return max(part.at_ms for part in parts if part is not None)
+    times = [part.at_ms for part in parts if part is not None]
+    return max([*times, fact.checkpointed_ms or 0])
 
 
 def object_version(received: "Received") -> ObjectVersion:

@@ -4,7 +4,8 @@
 |---------------------------------------------|-------------------------------------------|
 | quota_reserved                              | the opening of an attempt                 |
 | workload_admitted                           | its opening and its seating               |
-| workload_evicted                            | its eviction                              |
+| workload_evicted                            | its eviction, and up to when work is kept |
+| workload_checkpointed                       | up to when its work is kept               |
 | workload_queued, workload_requeued          | its closing, if it had an attempt         |
 | workload_finished                           | its closing with the outcome              |
 | node_registered, node_condition_changed     | a node's report, a node's turn            |
@@ -44,6 +45,7 @@ from muster_scheduling.snapshot.volcano import VOLCANO_FLAVOR
 _OF_ADMISSION = (
     "quota_reserved",
     "workload_admitted",
+    "workload_checkpointed",
     "workload_evicted",
     "workload_queued",
     "workload_requeued",
@@ -99,6 +101,12 @@ def _read_workload_fact(fact: events.Event, at_ms: int) -> Attempt | None:
                 opening=_opening(workload, state, version),
                 seating=_seating(workload, state, version),
             )
+        case events.WorkloadCheckpointed(workload_id=workload_id, state=state):
+            told = Attempt(
+                workload_id=workload_id,
+                number=state.attempt,
+                checkpointed_ms=state.checkpointed_at_ms,
+            )
         case events.WorkloadEvicted():
             told = _evicted(fact)
         case events.WorkloadFinished(workload_id=workload_id, version=version, state=state):
@@ -142,7 +150,12 @@ def _evicted(fact: events.WorkloadEvicted) -> Attempt:
         preemption_reason=str(state.preemption_reason or ""),
         preemptor=state.preemptor,
     )
-    return Attempt(workload_id=fact.workload_id, number=state.attempt, eviction=eviction)
+    return Attempt(
+        workload_id=fact.workload_id,
+        number=state.attempt,
+        eviction=eviction,
+        checkpointed_ms=state.checkpointed_at_ms,
+    )
 
 
 def _opening(workload: Workload, state: Reserved | Admitted, version: int) -> Opening:

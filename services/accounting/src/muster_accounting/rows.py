@@ -24,6 +24,7 @@ def attempt_row(attempt: Attempt) -> dict[str, object]:
         **_seating_columns(attempt.seating),
         **_eviction_columns(attempt.eviction),
         **_closing_columns(attempt.closing),
+        "checkpointed_ms": attempt.checkpointed_ms,
     }
 
 
@@ -103,6 +104,7 @@ def attempt_of(row: Row) -> Attempt:
         )
         if row["closed_ms"] is not None
         else None,
+        checkpointed_ms=row["checkpointed_ms"],
     )
 
 

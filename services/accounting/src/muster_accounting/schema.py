@@ -56,6 +56,7 @@ attempts = Table(
     Column("closed_ms", BigInteger),
     Column("closed_version", BigInteger),
     Column("outcome", Text),
+    Column("checkpointed_ms", BigInteger),
     Index("attempts_by_opening", "opened_ms"),
     Index("attempts_by_closing", "closed_ms"),
 )

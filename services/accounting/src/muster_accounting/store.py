@@ -365,7 +365,7 @@ def changed_from(before: Attempt | None, after: Attempt) -> int:
         for part in (mine, other)
         if part is not None
     ]
-    if old.was_preempted != after.was_preempted and after.seating is not None:
+    if old.lost_from_ms != after.lost_from_ms and after.seating is not None:
         found.append(after.seating.at_ms)
     return min(found, default=FAR_MS)
 

@@ -1,6 +1,7 @@
 """The two ways down: out of quota and seats, and out for ever."""
 
 from muster_admission.book import Book
+from muster_admission.checkpoints import lost_work_ms
 from muster_contracts import events
 from muster_contracts.stored import Record
 from muster_domain.conditions import (
@@ -77,6 +78,8 @@ def evict(  # noqa: PLR0913 - an eviction and all that is said about it
         past_execution_ms=held.past_execution_ms + ran_ms,
         admitted_at_ms=held.admitted_at_ms if isinstance(held, Admitted) else None,
         ready_at_ms=held.ready_at_ms if isinstance(held, Admitted) else None,
+        checkpointed_at_ms=held.checkpointed_at_ms if isinstance(held, Admitted) else None,
+        lost_work_ms=lost_work_ms(held, now_ms),
         history=held.history.evicted(str(reason), str(cause)),
     )
     after = book.become(record, state, now_ms)

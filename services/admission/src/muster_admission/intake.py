@@ -6,6 +6,7 @@ from typing import assert_never
 
 from muster_admission.activity import activation_requested, deactivated_by
 from muster_admission.book import Book
+from muster_admission.checkpoints import checkpointed
 from muster_admission.checks import check_answered
 from muster_admission.ending import evict, finish
 from muster_admission.settings import NeverFits
@@ -120,6 +121,8 @@ def requested(
             finish_reported(book, fact, now_ms)
         case events.LeaseRenewed():
             lease_renewed(book, fact, now_ms)
+        case events.CheckpointReported():
+            checkpointed(book, fact, now_ms)
         case events.ActivationRequested():
             activation_requested(book, fact, now_ms)
         case events.CheckAnswered():

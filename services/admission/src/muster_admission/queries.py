@@ -40,7 +40,7 @@ from muster_contracts.queries import (
 from muster_contracts.stored import Record
 from muster_domain.conditions import Explanation, PendingReason
 from muster_domain.errors import InvalidValue, NotFound
-from muster_domain.states import Admitted, Finished, Pending, Reserved
+from muster_domain.states import Admitted, Evicting, Finished, Pending, Reserved
 from muster_domain.workload import Workload
 from muster_runtime.clock import now_ms
 from muster_runtime.owner import Reply
@@ -96,10 +96,13 @@ def workload(machine: AdmissionMachine, question: dict[str, Any]) -> bytes:
     place = standing(book.view, record.workload.id, limit=AHEAD_MAX)
     held = state if isinstance(state, Reserved | Admitted) else None
     why = _explanation(book, record)
+    at_ms = now_ms()
     detail = WorkloadDetail(
         row=_with_place(book, record, _places(book)),
         explanation=why,
-        ahead=tuple(ahead_row(book.records[w.workload_id]) for w in place.ahead) if place else (),
+        ahead=tuple(ahead_row(book.records[w.workload_id], at_ms) for w in place.ahead)
+        if place
+        else (),
         ahead_total=place.position if place else 0,
         pods_by_set={pod_set.name: pod_set.count for pod_set in record.workload.pod_sets},
         flavors=flavors_of(held) if held is not None else {},
@@ -117,6 +120,11 @@ def workload(machine: AdmissionMachine, question: dict[str, Any]) -> bytes:
         admission=None if isinstance(state, Pending | Finished) else state.admission,
         checks=held.checks if held is not None else (),
         reclaimable=state.reclaimable if isinstance(state, Admitted) else {},
+        checkpointed_at_ms=state.checkpointed_at_ms
+        if isinstance(state, Admitted | Evicting)
+        else None,
+        never_checkpoints=record.workload.never_checkpoints,
+        lost_work_ms=state.lost_work_ms if isinstance(state, Evicting) else None,
     )
     return codec.encode(detail)
 
@@ -201,7 +209,7 @@ def _plan(book: Book, asked: Workload) -> Plan:
                     admission=effect.admission,
                 )
     victims = tuple(
-        ahead_row(book.records[effect.workload_id])
+        ahead_row(book.records[effect.workload_id], at_ms)
         for group in groups
         for effect in group.effects
         if effect.workload_id != asked.id

@@ -2,6 +2,7 @@
 
 from muster_admission.announce import unready
 from muster_admission.book import Book, door_of
+from muster_admission.checkpoints import lost_work_ms
 from muster_admission.turns import turn_rows
 from muster_contracts.queries import (
     Ahead,
@@ -75,9 +76,9 @@ def _words(  # noqa: PLR0911 - one line a state
             return Phase.FINISHED, outcome, message
 
 
-def ahead_row(record: Record) -> Ahead:
+def ahead_row(record: Record, now_ms: int) -> Ahead:
     """Somebody who is in front, or who would have to give way."""
-    workload = record.workload
+    workload, state = record.workload, record.state
     return Ahead(
         id=workload.id,
         namespace=workload.namespace,
@@ -85,6 +86,8 @@ def ahead_row(record: Record) -> Ahead:
         user=workload.user,
         priority=workload.priority,
         requests_milli=workload.total_requests,
+        lost_work_ms=lost_work_ms(state, now_ms) if isinstance(state, Admitted) else None,
+        never_checkpoints=workload.never_checkpoints,
     )
 
 

@@ -6,6 +6,7 @@ from muster_contracts import codec, envelope, subjects
 from muster_contracts.events import (
     ActivationRequested,
     CancelRequested,
+    CheckpointReported,
     DrainRequested,
     Event,
     FinishReported,
@@ -34,7 +35,8 @@ WORKLOAD_BYTES_MAX = codec.BODY_BYTES_MAX // 2
 MESSAGE_LENGTH_MAX = 2_000
 """Of what a caller says about an end; the rest is cut off."""
 
-JobEnd = CancelRequested | FinishReported | LeaseRenewed
+JobWord = CancelRequested | FinishReported | LeaseRenewed | CheckpointReported
+"""What may be said of a job on the bus."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +108,7 @@ def submitted(
 
 def about_job(fact: JobWish, target: Target, cause: Cause, key: str) -> Outgoing:
     """Say what somebody wants of a workload; the same `key` is the same wish."""
-    if not isinstance(fact, LeaseRenewed | ActivationRequested):
+    if not isinstance(fact, LeaseRenewed | CheckpointReported | ActivationRequested):
         fact = replace(fact, message=fact.message[:MESSAGE_LENGTH_MAX])
     name = codec.EVENT_NAMES[type(fact)]
     return Outgoing(

@@ -9,15 +9,20 @@ from typing import cast
 
 from muster_contracts import codec
 from muster_contracts.envelope import workload_id
-from muster_contracts.events import CancelRequested, FinishReported, LeaseRenewed
-from muster_contracts.jobs import CancelJob, FinishJob, HeartbeatJob
+from muster_contracts.events import (
+    CancelRequested,
+    CheckpointReported,
+    FinishReported,
+    LeaseRenewed,
+)
+from muster_contracts.jobs import CancelJob, CheckpointJob, FinishJob, HeartbeatJob
 from muster_contracts.subjects import JobAddress, JobVerb, parse_job
 from muster_domain.conditions import RefusalReason
 from muster_domain.errors import Conflict, Forbidden, InvalidValue, MusterError, Transient
 from muster_gateway import events
 from muster_gateway.bodies import Body, checked_id, checked_name, is_name, read_body
 from muster_gateway.decisions import ENDED, DecisionFeed
-from muster_gateway.events import Cause, JobEnd, Refused, Target
+from muster_gateway.events import Cause, JobWord, Refused, Target
 from muster_gateway.intake import Job, check_names, job_of, load_body, resolve_jobs
 from muster_gateway.locating import Locating, wish_key
 from muster_gateway.resolution import Sender
@@ -158,7 +163,7 @@ class FrontDoor:
         return reported(uses, by="", cause=letter.cause)
 
     async def _wish(self, letter: _Letter) -> list[Outgoing]:
-        wish, name = _read_wish(letter.address.verb, letter.received.body)
+        wish, name = _read_wish(letter)
         target = (
             await self._by_id(letter, wish.workload_id)
             if wish.workload_id
@@ -179,13 +184,13 @@ class FrontDoor:
             raise Unusable(f"{identity} is not a workload of the namespace {namespace!r}")
         return located.target
 
-    async def _by_name(self, letter: _Letter, wish: JobEnd, name: str) -> Target | None:
-        """Who has the name; None for a sign of life of a job that has ended."""
+    async def _by_name(self, letter: _Letter, wish: JobWord, name: str) -> Target | None:
+        """Who has the name; None for a sign of life, or saved work, of one that has ended."""
         namespace = letter.address.namespace
         last = await self._decisions.last(namespace, name)
         if last is not None and last.decision not in ENDED:
             return Target(id=last.id, namespace=namespace, partition=last.partition)
-        if last is not None and isinstance(wish, LeaseRenewed):
+        if last is not None and isinstance(wish, LeaseRenewed | CheckpointReported):
             return None
         if letter.delivery.attempt >= NAME_TRIES_MAX:
             raise Unusable(f"no live workload is named {namespace}/{name}")
@@ -239,17 +244,23 @@ def _jobs_named(body: Body | None, loaded: LoadResult | None) -> list[tuple[str,
     return [(kind, name)]
 
 
-def _read_wish(verb: JobVerb, body: bytes) -> tuple[JobEnd, str]:
+def _read_wish(letter: _Letter) -> tuple[JobWord, str]:
     """The wish in a message, and the name it gives where it gives no id."""
-    match verb:
+    body = letter.received.body
+    match letter.address.verb:
         case JobVerb.FINISH:
             read = codec.decode(FinishJob, body)
-            wish: JobEnd = FinishReported(
+            wish: JobWord = FinishReported(
                 workload_id=read.id, outcome=read.outcome, message=read.message
             )
         case JobVerb.CANCEL:
             read = codec.decode(CancelJob, body)
             wish = CancelRequested(workload_id=read.id, message=read.message)
+        case JobVerb.CHECKPOINT:
+            read = codec.decode(CheckpointJob, body)
+            wish = CheckpointReported(
+                workload_id=read.id, at_ms=letter.cause.at_ms, attempt=read.attempt
+            )
         case JobVerb.HEARTBEAT | JobVerb.SUBMIT | JobVerb.TOKENS:
             read = codec.decode(HeartbeatJob, body)
             wish = LeaseRenewed(workload_id=read.id)

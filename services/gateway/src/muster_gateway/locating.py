@@ -8,6 +8,7 @@ from muster_contracts.events import (
     ActivationRequested,
     CancelRequested,
     CheckAnswered,
+    CheckpointReported,
     FinishReported,
     JobWish,
     LeaseRenewed,
@@ -132,13 +133,13 @@ class Wishes:
 
 
 def wish_key(wish: JobWish, once: str) -> str:
-    """What tells two wishes about one workload apart: only signs of life are all different."""
+    """What tells two wishes about one workload apart: signs of life and of work all differ."""
     match wish:
         case CancelRequested():
             return ""
         case FinishReported(outcome=outcome):
             return outcome
-        case LeaseRenewed():
+        case LeaseRenewed() | CheckpointReported():
             return once
         case ActivationRequested(active=active, at_ms=at_ms):
             return f"{active} {at_ms}"

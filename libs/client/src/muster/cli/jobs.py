@@ -39,6 +39,7 @@ def register(app: typer.Typer) -> None:
     app.command()(plan)
     app.command()(wait)
     app.command()(cancel)
+    app.command()(checkpoint)
 
 
 def submit(  # noqa: PLR0913 - one parameter for each option
@@ -185,6 +186,27 @@ def cancel(
         for reference in found:
             noted = client.cancel(reference, message)
             say(f"{short_id(noted.id)} {noted.namespace}/{noted.name} is being cancelled")
+
+
+def checkpoint(
+    workload: Annotated[
+        str,
+        typer.Argument(
+            metavar="[ID|NAME]",
+            envvar="MUSTER_WORKLOAD_ID",
+            help="An id or its beginning, or NAMESPACE/NAME; in a pod the workload that it is of",
+        ),
+    ],
+    *,
+    attempt: Annotated[
+        int, typer.Option(min=0, envvar="MUSTER_ATTEMPT", help="Which one; 0 whichever runs")
+    ] = 0,
+    namespace: Namespace = "",
+) -> None:
+    """Say that a job has saved its work, so that an eviction costs what it does from now on."""
+    with connect() as client:
+        noted = client.checkpoint(refer(workload, namespace), attempt)
+        say(f"{short_id(noted.id)} {noted.namespace}/{noted.name} has saved its work")
 
 
 def _live_of_mine(client: Client, queue: str, namespace: str) -> list[str]:

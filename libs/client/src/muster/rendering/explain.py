@@ -24,6 +24,7 @@ def explain(detail: WorkloadDetail, now_ms: int) -> list[str]:
         lines += turn_lines(detail.turns)
     else:
         lines += _placed(detail)
+    lines += _work(detail, now_ms)
     lines += _tries(detail, now_ms)
     if detail.explanation.message and not detail.explanation.flavors:
         lines.append(f"because  {detail.explanation.message}")
@@ -114,6 +115,19 @@ def _pending(detail: WorkloadDetail) -> list[str]:
     if explanation.remedy:
         lines.append(f"would start if  {explanation.remedy}")
     return lines
+
+
+def _work(detail: WorkloadDetail, now_ms: int) -> list[str]:
+    """What an eviction costs it."""
+    saved_ms, lost_ms = detail.checkpointed_at_ms, detail.lost_work_ms
+    if lost_ms is not None:
+        return [f"work     {short(lost_ms)} of each pod is lost with this eviction"]
+    if detail.never_checkpoints:
+        return ["work     cannot be saved: an eviction costs all of it"]
+    if saved_ms is not None:
+        ago = short(max(0, now_ms - saved_ms))
+        return [f"work     saved {ago} ago: an eviction costs what came since"]
+    return []
 
 
 def _tries(detail: WorkloadDetail, now_ms: int) -> list[str]:

@@ -9,7 +9,7 @@ from muster.rendering.tables import plain_table
 from muster.rendering.words import asks, gpus, short_id
 from muster_contracts.api import FlowView
 from muster_contracts.jobs import Decision, Seat
-from muster_contracts.queries import Plan, WorkloadRow
+from muster_contracts.queries import Ahead, Plan, WorkloadRow
 
 
 def workload_table(rows: tuple[WorkloadRow, ...], now_ms: int, *, wide: bool) -> Table:
@@ -99,12 +99,20 @@ def plan_lines(name: str, requests_milli: dict[str, int], queue: str, plan: Plan
         lines.append(f"  because  {explanation.reason}: {explanation.message}")
     if plan.victims:
         victims = ", ".join(
-            f"{short_id(victim.id)} ({victim.namespace}/{victim.name})"
+            f"{short_id(victim.id)} ({victim.namespace}/{victim.name}{_cost(victim)})"
             if victim.id
-            else victim.name
+            else f"{victim.name}{_cost(victim)}"
             for victim in plan.victims
         )
         lines.append(f"  preempts {victims}")
     if explanation.remedy:
         lines.append(f"  would start if  {explanation.remedy}")
     return lines
+
+
+def _cost(victim: Ahead) -> str:
+    """What giving way costs a victim, as far as it is known."""
+    if victim.lost_work_ms is None:
+        return ""
+    saves = ", cannot save its work" if victim.never_checkpoints else ""
+    return f": {short(victim.lost_work_ms)} of work{saves}"

@@ -5,11 +5,20 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from muster_contracts.api import Accepted, Activation, CheckAnswer, EndJob, Noted, Plans
+from muster_contracts.api import (
+    Accepted,
+    Activation,
+    CheckAnswer,
+    Checkpoint,
+    EndJob,
+    Noted,
+    Plans,
+)
 from muster_contracts.events import (
     ActivationRequested,
     CancelRequested,
     CheckAnswered,
+    CheckpointReported,
     FinishReported,
     LeaseRenewed,
 )
@@ -98,6 +107,17 @@ async def finish(reference: Reference, call: Called, end: EndJob) -> Noted:
 async def heartbeat(reference: Reference, call: Called) -> Noted:
     """Say that the holder of a job that runs elsewhere is alive."""
     wish = LeaseRenewed(workload_id="")
+    return await call.gateway.wishes.say(reference, wish, call.caller, call.cause)
+
+
+@router.post("/v1/workloads/{reference}/checkpoint", status_code=202)
+async def checkpoint(reference: Reference, call: Called, saved: Checkpoint | None = None) -> Noted:
+    """Say that a job has saved its work: what it does from now on is all that it can lose."""
+    wish = CheckpointReported(
+        workload_id="",
+        at_ms=call.cause.at_ms,
+        attempt=saved.attempt if saved is not None else 0,
+    )
     return await call.gateway.wishes.say(reference, wish, call.caller, call.cause)
 
 
