@@ -11,12 +11,10 @@ from muster_domain.queues import (
     BorrowWithinCohortPolicy,
     ClusterQueue,
     Cohort,
-    ConcurrentAdmission,
     FlavorFungibility,
     FlavorQuotas,
     FungibilityPreference,
     LocalQueue,
-    MigrationMode,
     PlacementPolicy,
     PreemptionPolicy,
     PriorityClass,
@@ -187,36 +185,6 @@ def test_older_words_of_fungibility_mean_may_stop_search(
 def test_plain_admission_checks_hold_for_every_flavor(load_content: LoadContent) -> None:
     checks = load_content(queue("  admissionChecks: [b, a]\n")).admission_checks
     assert checks == (AdmissionCheckRule(name="b"), AdmissionCheckRule(name="a"))
-
-
-VARIANTS = """
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ClusterQueue
-metadata: {name: q}
-spec:
-  namespaceSelector: {}
-  concurrentAdmissionPolicy:
-    migration: {mode: RetainFirstAdmission, constraints: {lastAcceptableFlavorName: NAME}}
-  resourceGroups:
-  - coveredResources: [cpu]
-    flavors:
-    - {name: reservation, resources: [{name: cpu, nominalQuota: 1}]}
-    - {name: spot, resources: [{name: cpu, nominalQuota: 1}]}
-"""
-
-
-def test_how_variants_migrate_is_read_and_said_to_have_no_effect(
-    load_content: LoadContent, refused: Refused
-) -> None:
-    text = VARIANTS.replace("NAME", "spot")
-    assert load_content(text).concurrent_admission == ConcurrentAdmission(
-        mode=MigrationMode.RETAIN_FIRST_ADMISSION, last_acceptable_flavor="spot"
-    )
-    (warning,) = load(text, source="f").warnings
-    assert "concurrentAdmissionPolicy: of no effect" in str(warning)
-    ((field, problem),) = refused(VARIANTS.replace("NAME", "other"))
-    assert field.endswith("lastAcceptableFlavorName")
-    assert problem == "'other' is no flavor of the first resource group"
 
 
 def test_an_empty_namespace_selector_takes_all_and_none_takes_none(
