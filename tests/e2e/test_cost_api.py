@@ -206,6 +206,13 @@ REFUSED: tuple[tuple[str, dict[str, str], str], ...] = (
     ("/allocation", {"window": "7d", "includeIdle": "yes"}, "includeIdle"),
     ("/allocation", {"window": "7d", "shareIdle": "maybe"}, "shareIdle"),
     ("/allocation", {"window": "7d", "accumulate": "hour"}, "accumulate"),
+    ("/allocation", {"window": "7d", "accumulateBy": "quarter"}, "accumulateBy"),
+    ("/allocation", {"window": "7d", "accumulateBy": "day"}, "accumulateBy"),
+    (
+        "/allocation",
+        {"window": "7d", "step": "1d", "accumulateBy": "week", "accumulate": "true"},
+        "accumulateBy",
+    ),
     ("/allocation", {"window": "7d", "step": "0d"}, "step"),
     ("/allocation", {"window": "7d", "resolution": "fine"}, "resolution"),
     ("/allocation", {"window": "7d", "filter": 'namespace="a"'}, "filter"),
@@ -226,6 +233,19 @@ async def test_what_is_not_understood_is_refused_by_name(house: House) -> None:
         status, body = await house.get(path, **parameters)
         told = (status, body["code"], body["status"], body.get("param"))
         assert told == (400, 400, "error", param), f"{path} {parameters}"
+
+
+async def test_days_are_added_up_by_week(house: House) -> None:
+    asked = {"window": JUNE, "aggregate": "team", "step": "1d", "shareIdle": "true"}
+
+    _, weeks = await house.get("/allocation", accumulateBy="week", **asked)
+    _, month = await house.get("/allocation", accumulate="true", **asked)
+
+    starts = [next(iter(one.values()))["window"]["start"][:10] for one in weeks["data"]]
+    assert starts == ["2026-06-01", "2026-06-08", "2026-06-15", "2026-06-22", "2026-06-29"]
+    summed = sum(row["totalCost"] for one in weeks["data"] for row in one.values())
+    assert summed == pytest.approx(sum(row["totalCost"] for row in month["data"][0].values()))
+    assert round(summed, 2) == 4032.00
 
 
 async def test_a_tenant_sees_its_own_and_pays_the_same(house: House) -> None:

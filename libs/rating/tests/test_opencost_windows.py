@@ -5,7 +5,12 @@ from datetime import datetime
 import pytest
 
 from muster_domain.errors import InvalidValue
-from muster_rating.opencost.windows import check_resolution, read_step, read_window
+from muster_rating.opencost.windows import (
+    check_resolution,
+    read_accumulate_by,
+    read_step,
+    read_window,
+)
 from muster_rating.prices import HOUR_MS
 from muster_rating.windows import Window
 
@@ -120,3 +125,26 @@ def test_a_resolution_is_read_and_changes_nothing() -> None:
     check_resolution("5m")
     with pytest.raises(InvalidValue):
         check_resolution("fine")
+
+
+def test_steps_are_put_together_by_the_weeks_and_months_of_a_zone() -> None:
+    asked = read_window("2026-06-26T22:00:00Z,2026-07-03T22:00:00Z", 0)
+    days = read_step("1d", asked)
+    by_month = read_accumulate_by("month", days, "Europe/Madrid")
+    by_week = read_accumulate_by("week", days, "Europe/Madrid")
+    assert [len(of_month) for of_month in by_month] == [4, 3]
+    assert by_month[1][0].start_ms == at("2026-06-30T22:00:00Z")
+    assert [len(of_week) for of_week in by_week] == [2, 5]
+    assert read_accumulate_by("day", days, "Europe/Madrid") == [[day] for day in days]
+    assert read_accumulate_by("", days, "UTC") == [[day] for day in days]
+    assert read_accumulate_by("all", days, "UTC") == [days]
+    hours = read_step("1h", asked)
+    assert [len(day) for day in read_accumulate_by("day", hours, "UTC")] == [2, *[24] * 6, 22]
+
+
+@pytest.mark.parametrize("text", ["day", "hour", "quarter", "Month"])
+def test_no_step_is_counted_in_two_units(text: str) -> None:
+    days = read_step("1d", read_window("2026-06-26T22:00:00Z,2026-06-28T22:00:00Z", 0))
+    with pytest.raises(InvalidValue) as caught:
+        read_accumulate_by(text, days, "UTC")
+    assert caught.value.field == "accumulateBy"

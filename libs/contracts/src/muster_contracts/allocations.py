@@ -28,6 +28,7 @@ class AllocationQuestion:
     share_split: str = "weighted"
     resolution: str = ""
     namespaces: tuple[str, ...] = ()
+    accumulate_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import islice
 
 from muster_accounting.answers import exact
 from muster_contracts import codec
@@ -35,7 +36,12 @@ from muster_rating.opencost.sets import (
     read_aggregate,
     read_share,
 )
-from muster_rating.opencost.windows import check_resolution, read_step, read_window
+from muster_rating.opencost.windows import (
+    check_resolution,
+    read_accumulate_by,
+    read_step,
+    read_window,
+)
 from muster_rating.prices import ALWAYS_MS, PriceBook
 from muster_rating.report import Books
 from muster_rating.windows import Window
@@ -72,13 +78,14 @@ def allocations(
     asked = window_of(question, now_ms)
     terms = _terms(question)
     steps = read_step(question.step, asked)
+    together = read_accumulate_by(_accumulate_by(question), steps, question.tz)
     windows = [_until(window, through_ms) for window in steps]
-    found = allocation_sets(books, prices, windows, terms)
-    if question.accumulate:
-        steps, found = [asked], [accumulated(found)]
+    counted = iter(allocation_sets(books, prices, windows, terms))
+    found = [accumulated(list(islice(counted, len(of_unit)))) for of_unit in together]
+    units = [Window(of_unit[0].start_ms, of_unit[-1].end_ms) for of_unit in together]
     answer = AllocationSets(
         currency=prices.currency,
-        sets=tuple(_set(step, one) for step, one in zip(steps, found, strict=True)),
+        sets=tuple(_set(unit, one) for unit, one in zip(units, found, strict=True)),
         provisional=asked.end_ms > through_ms or any(a.is_open for a in books.attempts),
         unpriced=_unpriced(books.capacity, prices, asked),
     )
@@ -91,6 +98,16 @@ def allocations(
             fix="aggregate, filter, accumulate or ask for less time at once",
         )
     return body
+
+
+def _accumulate_by(question: AllocationQuestion) -> str:
+    if question.accumulate and question.accumulate_by not in ("", "all"):
+        raise InvalidValue(
+            "accumulate=true adds all steps up",
+            field="accumulateBy",
+            fix="leave one of the two out",
+        )
+    return "all" if question.accumulate else question.accumulate_by
 
 
 def _until(window: Window, through_ms: int) -> Window:

@@ -1,17 +1,20 @@
 """Windows and steps as OpenCost writes them."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from muster_domain.errors import InvalidValue
+from muster_rating.periods import MONTH, period_at
 from muster_rating.windows import Window
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SETS_MAX = 2000
 """How many sets a window may be cut into."""
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_UNITS = {"hour": "1h", "day": "1d", "week": "7d", "month": MONTH}
 _ALIGNED_TO = {"m": "m", "h": "h", "d": "d", "w": "d"}
 _LAST = re.compile(r"(\d{1,5})([mhdw])(?: offset (\d{1,5})([mhdw]))?")
 _UNIX = re.compile(r"(\d{9,11})[,-](\d{9,11})")
@@ -59,6 +62,33 @@ def read_step(text: str, window: Window) -> list[Window]:
         )
     starts = range(window.start_ms, window.end_ms, step_ms)
     return [Window(start, min(start + step_ms, window.end_ms)) for start in starts]
+
+
+def read_accumulate_by(text: str, steps: Sequence[Window], zone: str) -> list[Sequence[Window]]:
+    """Steps that follow one another and lie in the same hour, day, week or month of a zone.
+
+    Each alone for an empty text, together for `all`. A week begins on Monday. Raises
+    `InvalidValue`, also for a step that lies in two.
+    """
+    if not text:
+        return [[step] for step in steps]
+    if text == "all":
+        return [steps]
+    spec = _UNITS.get(text)
+    if spec is None:
+        raise InvalidValue(
+            f"{text!r} is nothing to accumulate by",
+            field="accumulateBy",
+            fix=f"write {', '.join(_UNITS)} or all",
+        )
+    units = [(period_at(spec, zone, step.start_ms), step) for step in steps]
+    if any(step.end_ms > unit.end_ms for unit, step in units):
+        raise InvalidValue(
+            f"a step lies in more than one {text}", field="accumulateBy", fix="write step=1h or 1d"
+        )
+    return [
+        [step for _, step in together] for _, together in groupby(units, key=lambda of: of[0].id)
+    ]
 
 
 def check_resolution(text: str) -> None:

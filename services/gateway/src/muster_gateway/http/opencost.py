@@ -28,7 +28,9 @@ from muster_gateway.http.problems import headers_of, status_of
 TEXT_MAX = 4000
 _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _FALSE = frozenset(("0", "f", "F", "false", "FALSE", "False"))
-_SHARED = ("window", "tz", "aggregate", "step", "accumulate", "filter", "resolution")
+_SHARED = (
+    "window", "tz", "aggregate", "step", "accumulate", "accumulateBy", "filter", "resolution",
+)  # fmt: skip
 _SHARING = ("shareIdle", "shareNamespaces", "shareLabels", "shareCost", "shareSplit")
 ALLOCATION = (*_SHARED, "includeIdle", "idleByNode", *_SHARING)
 ASSETS = ("window", "tz", "filter")
@@ -177,6 +179,7 @@ def _question(parameters: Parameters, caller: Caller) -> AllocationQuestion:
         step=parameters.text("step"),
         filter=parameters.text("filter"),
         accumulate=parameters.flag("accumulate"),
+        accumulate_by=parameters.text("accumulateBy"),
         include_idle=parameters.flag("includeIdle"),
         share_idle=shares,
         idle_by_node=parameters.flag("idleByNode"),
