@@ -17,6 +17,7 @@ from muster_gateway.events import Cause
 from muster_gateway.intake import Job, check_names, job_of, load_body, resolve_jobs
 from muster_gateway.owners import Owners
 from muster_gateway.resolution import Sender
+from muster_gateway.switching import Switching
 from muster_manifests import LoadResult
 from muster_runtime.bus import Bus
 from muster_runtime.objects import ObjectFeed
@@ -52,6 +53,7 @@ class Submitting:
         self._decisions = decisions
         self._owners = owners
         self._applying = Applying(bus, feed, owners)
+        self._switching = Switching(bus, decisions)
 
     async def accept(self, request: Request) -> Accepted:
         """Take a file. Everything that can be refused is, before anything is published.
@@ -63,6 +65,7 @@ class Submitting:
         _check_rights(request.caller, loaded)
         change = await self._applying.plan(objects)
         jobs = resolve_jobs(loaded.documents, _sender(request), change.after)
+        jobs, switches = await self._switching.part(jobs, request.caller)
         jobs = await check_names(jobs, self._decisions)
         planned = as_applied(change, self._feed.catalogue.sequence)
         if not request.dry_run:
@@ -72,8 +75,13 @@ class Submitting:
                 planned = await self._applying.apply(
                     objects, by=request.caller.name, cause=request.cause
                 )
+            await self._bus.publish(
+                [switch.message(request.caller, request.cause) for switch in switches]
+            )
             jobs = await self._publish(jobs, planned.sequence, request)
-        return _accepted(request, loaded, planned, jobs)
+        accepted = _accepted(request, loaded, planned, jobs)
+        switched = tuple(switch.view for switch in switches)
+        return replace(accepted, objects=(*accepted.objects, *switched))
 
     async def plan(self, request: Request) -> Plans:
         """See what would become of a file's jobs. Raises as `accept` does."""
