@@ -307,6 +307,11 @@ class UsageStore:
         table = schema.token_uses
         return [token_use_of(row) for row in await self._rows(select(table).order_by("request_id"))]
 
+    async def objects_at_birth(self) -> int:
+        """The last declared object when the books began; 0 for none yet. Raises `Transient`."""
+        rows = await self._rows(select(schema.progress.c.objects_at_birth))
+        return rows[0]["objects_at_birth"] if rows else 0
+
     async def object_versions(self, *, after: int = 0) -> list[ObjectVersion]:
         """Versions of declared objects after a sequence, in order. Raises `Transient`."""
         table = schema.objects
