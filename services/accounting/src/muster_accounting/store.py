@@ -356,7 +356,7 @@ async def _fence(connection: AsyncConnection, epoch: int, changes: dict[str, int
 def changed_from(before: Attempt | None, after: Attempt) -> int:
     """From when on what is told of an attempt is another; `FAR_MS` where nothing is.
 
-    That it was preempted makes all that it held lost, from its seats on.
+    That it was preempted makes what it held lost, from its seats or what it saved on.
     """
     old = before or Attempt(workload_id=after.workload_id, number=after.number)
     found = [
