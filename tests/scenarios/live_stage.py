@@ -78,6 +78,9 @@ class LiveStage:
     def cancel(self, name: str) -> None:
         self._client.cancel(self._identities[name])
 
+    def checkpoint(self, name: str) -> None:
+        self._client.checkpoint(self._identities[name])
+
     def fail_node(self, name: str) -> None:
         asyncio.run(self._control(name, ControlAction.FAIL))
 

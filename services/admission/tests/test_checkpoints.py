@@ -94,3 +94,10 @@ def test_nobody_loses_work_who_never_was_admitted() -> None:
 def test_a_report_about_nobody_is_let_go(house: House) -> None:
     house.say(events.CheckpointReported(workload_id="w9", at_ms=house.now_ms), "w9")
     assert house.facts(events.WorkloadCheckpointed) == []
+
+
+def test_a_restart_still_knows_what_was_saved(house: House) -> None:
+    save(house, house.now_ms)
+    known = house.machine.book.view.holders["w1"].unsaved_since_ms
+    house.restart()
+    assert known == house.machine.book.view.holders["w1"].unsaved_since_ms == house.now_ms

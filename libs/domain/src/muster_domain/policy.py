@@ -87,6 +87,8 @@ class Improvements:
     use a flavor that it could use.
     `reserve_head`: a head without victims keeps quota from its cohort for the cycle.
     `own_victims_while_borrowing`: victims in the own queue count also where the request borrows.
+    `least_lost_work_first`: of victims of one priority the one with the least work since it last
+    said that its work is saved goes first, before the one that was admitted last.
     """
 
     preemptor_claims: bool = False
@@ -95,6 +97,7 @@ class Improvements:
     strict_scope: StrictScope = StrictScope.QUEUE
     reserve_head: bool = True
     own_victims_while_borrowing: bool = False
+    least_lost_work_first: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

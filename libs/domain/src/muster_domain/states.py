@@ -183,6 +183,11 @@ class Admitted:
     history: History = History()
     kind: Literal["admitted"] = "admitted"
 
+    @property
+    def unsaved_since_ms(self) -> int:
+        """Since when an eviction would lose its work."""
+        return self.checkpointed_at_ms or self.admitted_at_ms
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requeue:

@@ -152,3 +152,32 @@ def test_within_one_queue_the_number_of_heads_changes_nothing(
         return decided(view)[0]
 
     assert outcome(heads) == outcome(1)
+
+
+@pytest.mark.parametrize(("least_lost", "victim"), [(False, "late"), (True, "early")])
+@pytest.mark.parametrize("fair", [None, FairSharing()])
+def test_of_equals_who_saved_last_may_go_first(
+    least_lost: bool,  # noqa: FBT001 - a column of the table
+    victim: str,
+    fair: FairSharing | None,
+) -> None:
+    policy = Policy(fair_sharing=fair, improvements=Improvements(least_lost_work_first=least_lost))
+    queues = [queue("a", 2, within=WithinClusterQueue.LOWER_PRIORITY)]
+    view = view_of(queues, policy=policy)
+    for name, reserved in (("early", 10), ("late", 20)):
+        running(view, job(name, "a", 1), reserved=reserved)
+        view.mark_saved(name, reserved)
+    view.mark_saved("early", 30)
+    waiting(view, job("next", "a", 1, priority=5))
+    assert decided(view)[1] == [victim]
+
+
+def test_less_work_never_goes_before_a_lower_priority() -> None:
+    policy = lenders(least_lost_work_first=True)
+    queues = [queue("a", 2, within=WithinClusterQueue.LOWER_PRIORITY)]
+    view = view_of(queues, policy=policy)
+    running(view, job("low", "a", 1, priority=1))
+    running(view, job("mid", "a", 1, priority=2))
+    view.mark_saved("low", 0)
+    waiting(view, job("next", "a", 1, priority=5))
+    assert decided(view)[1] == ["low"]

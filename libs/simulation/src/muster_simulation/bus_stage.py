@@ -98,6 +98,12 @@ class BusStage:
         wish = events.CancelRequested(workload_id=job.workload.id, by="the scenario")
         self.run.say(job, "cancel_requested", wish, f"{job.workload.id}/cancel")
 
+    def checkpoint(self, name: str) -> None:
+        """As `Stage`."""
+        job, at_ms = self._jobs[name], self.run.world.now_ms
+        saved = events.CheckpointReported(workload_id=job.workload.id, at_ms=at_ms)
+        self.run.say(job, "checkpoint_reported", saved, f"{job.workload.id}/saved/{at_ms}")
+
     def fail_node(self, name: str) -> None:
         """As `Stage`."""
         next(node for node in self.run.nodes if node.node.name == name).cut()

@@ -336,6 +336,7 @@ class House:
         if guest.first_admitted_ms is None:
             guest.first_admitted_ms = self.now_ms
         self.view.mark_admitted(effect.workload_id)
+        self.view.mark_saved(effect.workload_id, self.now_ms)
         self._count(guest)
         self._say(What.ADMITTED, guest, nodes=guest.nodes)
         attempt = guest.attempt

@@ -66,6 +66,10 @@ class Stage(Protocol):
         """Ask for a job to be ended."""
         ...
 
+    def checkpoint(self, name: str) -> None:
+        """Say that a job has saved its work."""
+        ...
+
     def fail_node(self, name: str) -> None:
         """Cut a node's power."""
         ...
@@ -157,6 +161,8 @@ def _act(one: Round, stage: Stage, naming: Naming, ordered: set[str]) -> None:
         stage.finish(name)
     for name in one.cancel:
         stage.cancel(name)
+    for name in one.checkpoint:
+        stage.checkpoint(name)
     for written in one.submit:
         manifest = submission_manifest(written, naming)
         stage.submit(manifest, ends_by_order=manifest["metadata"]["name"] in ordered)
@@ -211,6 +217,10 @@ class CoreStage:
     def cancel(self, name: str) -> None:
         """As `Stage`."""
         self.house.end(self._guest(name).workload.id, Outcome.CANCELLED)
+
+    def checkpoint(self, name: str) -> None:
+        """As `Stage`."""
+        self.house.view.mark_saved(self._guest(name).workload.id, self.house.now_ms)
 
     def fail_node(self, name: str) -> None:
         """As `Stage`."""

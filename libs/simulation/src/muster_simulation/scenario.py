@@ -186,6 +186,7 @@ class Round(Written):
     fail_node: tuple[str, ...] = ()
     finish: tuple[str, ...] = ()
     cancel: tuple[str, ...] = ()
+    checkpoint: tuple[str, ...] = ()
     submit: tuple[Submission, ...] = ()
     expect: Expectation | Literal["nothing_changes"] | None = None
 

@@ -33,4 +33,4 @@ def lost_work_ms(held: Reserved | Admitted, now_ms: int) -> int | None:
     """How long the attempt has worked since its last checkpoint; None if it was never admitted."""
     if isinstance(held, Reserved):
         return None
-    return max(0, now_ms - (held.checkpointed_at_ms or held.admitted_at_ms))
+    return max(0, now_ms - held.unsaved_since_ms)

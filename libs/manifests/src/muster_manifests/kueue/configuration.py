@@ -134,6 +134,9 @@ def _improvements(reader: ObjectReader) -> Improvements:
         own_victims_while_borrowing=reader.flag(
             "ownQueuePreemptionWhileBorrowing", default=default.own_victims_while_borrowing
         ),
+        least_lost_work_first=reader.flag(
+            "leastLostWorkFirst", default=default.least_lost_work_first
+        ),
     )
 
 

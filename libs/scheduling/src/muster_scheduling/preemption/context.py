@@ -15,7 +15,10 @@ from muster_scheduling.snapshot.workloads import AdmittedWorkload, PendingWorklo
 _Turn = tuple[bool, Fraction | int]
 _NO_TURN: _Turn = (True, 0)
 
-CandidateKey = tuple[bool, bool, _Turn, int, int, str]
+_Work = tuple[bool, int]
+_NO_WORK: _Work = (False, 0)
+
+CandidateKey = tuple[bool, bool, _Turn, int, _Work, int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,10 @@ class Search:
         if turns and view.shares_turns(self.entry):
             usage = view.usage_key(candidate.local_queue)
         evicting = view.is_evicting(candidate.id)
-        return candidate_key(candidate, self.entry.name, evicting=evicting, usage=usage)
+        least_lost = view.policy.improvements.least_lost_work_first
+        return candidate_key(
+            candidate, self.entry.name, evicting=evicting, usage=usage, least_lost=least_lost
+        )
 
     def fill_back(self, targets: list[Victim], *, borrowing: bool) -> list[Victim]:
         """Give back, newest choice but one first, whoever turns out not to be needed (R-55)."""
@@ -184,8 +190,11 @@ def candidate_key(
     *,
     evicting: bool,
     usage: UsageKey | None = None,
+    least_lost: bool = False,
 ) -> CandidateKey:
     """Who is taken first: smaller goes first (R-53).
+
+    With `least_lost`, of one priority, the one that has worked least since its last checkpoint.
 
     `usage` is what its LocalQueue used lately, where LocalQueues take turns: within the preemptor's
     own queue the one that used more goes first.
@@ -196,6 +205,13 @@ def candidate_key(
         own,
         (not usage[0], -usage[1]) if own and usage is not None else _NO_TURN,
         candidate.priority,
+        _work(candidate) if least_lost else _NO_WORK,
         -candidate.reserved_at_ms,
         candidate.id,
     )
+
+
+def _work(candidate: AdmittedWorkload) -> _Work:
+    """Sorts by the work that an eviction would lose, least first, whatever the time is now."""
+    since_ms = candidate.unsaved_since_ms
+    return _NO_WORK if since_ms is None else (True, -since_ms)

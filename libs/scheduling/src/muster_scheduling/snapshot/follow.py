@@ -21,6 +21,7 @@ def follow(
     match before, after:
         case ((Reserved() | Admitted()), Admitted()):
             view.mark_admitted(workload.id)
+            view.mark_saved(workload.id, after.unsaved_since_ms)
             if after.admission != before.admission:
                 view.resize(workload.id, after.admission.usage)
         case ((Reserved() | Admitted()), Evicting()):
@@ -64,6 +65,9 @@ def _enter(view: AdmissionView, workload: Workload, after: WorkloadState, now_ms
                     queued_at_ms=after.queued_at_ms,
                     evicting=evicting,
                     admitted=isinstance(after, Admitted),
+                    unsaved_since_ms=after.unsaved_since_ms
+                    if isinstance(after, Admitted)
+                    else None,
                 )
             )
         case Finished():

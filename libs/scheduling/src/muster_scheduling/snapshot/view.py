@@ -168,6 +168,11 @@ class AdmissionView:
         if workload_id in self.holders:
             self.holders[workload_id].admitted = True
 
+    def mark_saved(self, workload_id: str, unsaved_since_ms: int) -> None:
+        """An eviction would lose what it has done since then."""
+        if workload_id in self.holders:
+            self.holders[workload_id].unsaved_since_ms = unsaved_since_ms
+
     def release(self, workload_id: str) -> AdmittedWorkload | None:
         """It is gone: give its quota back, and let its whole tree be looked at again (R-43)."""
         workload = self.holders.get(workload_id)

@@ -146,7 +146,8 @@ class AdmittedWorkload:
     """A workload that holds quota: what it is charged, and by what it is chosen as a victim.
 
     `evicting` is set once it must go; its quota stays charged until it has gone. `admitted` is set
-    once its quota is posted.
+    once its quota is posted. An eviction loses what it has done since `unsaved_since_ms`; `None`
+    where it has done nothing.
     """
 
     id: str
@@ -163,6 +164,7 @@ class AdmittedWorkload:
     admitted: bool = False
     seats: tuple[Seats, ...] = ()
     variant: Variant | None = None
+    unsaved_since_ms: int | None = None
 
 
 def prepare(
@@ -227,6 +229,7 @@ def hold(  # noqa: PLR0913 - the facts of one reservation, each by its name
     seats: tuple[Seats, ...] = (),
     reclaimable: Mapping[str, int] | None = None,
     parent: str = "",
+    unsaved_since_ms: int | None = None,
 ) -> AdmittedWorkload:
     """Ready a workload that holds quota for being charged and considered as a victim."""
     return AdmittedWorkload(
@@ -244,6 +247,7 @@ def hold(  # noqa: PLR0913 - the facts of one reservation, each by its name
         admitted=admitted,
         seats=seats,
         variant=_variant(parent, _allowed_flavors(workload, policy)),
+        unsaved_since_ms=unsaved_since_ms,
     )
 
 
