@@ -78,3 +78,9 @@ spec: {limits: [{type: Container, max: {cpu: 500m}}]}
             refused = await client.post("/v1/jobs", json=job_manifest())
     assert refused.status_code == 422
     assert "more than the 500m of LimitRange bounds" in refused.text
+
+
+def test_an_empty_file_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "empty.yaml"
+    path.write_text("\n")
+    assert read_configuration_file(str(path)) is None

@@ -8,6 +8,7 @@ from muster_contracts import codec
 from muster_contracts.events import CancelRequested, CheckpointReported, WorkloadSubmitted
 from muster_contracts.jobs import Verdict
 from muster_contracts.partitions import partition_of
+from muster_domain.queue_tree import VOLCANO_PREFIX
 from muster_domain.workload import External
 from muster_manifests.catalogue import ObjectCatalogue
 from muster_runtime.clock import now_ms
@@ -164,7 +165,7 @@ async def test_a_volcano_job_goes_to_the_default_volcano_queue(house: House) -> 
     assert status == 202, answer
     job = answer["jobs"][0]
     assert job["queue"] == "default"
-    assert job["partition"] == partition_of(f"cq:{job['cluster_queue']}")
+    assert job["partition"] == partition_of(VOLCANO_PREFIX)
     manifest["spec"]["queue"] = "nope"
     status, answer = await submit(house, manifest)
     assert status == 422

@@ -89,14 +89,17 @@ def compose(chassis: Chassis, settings: GatewaySettings) -> Gateway:
         worker=Worker(
             bus, FRONT_DOOR, front_door.digest, dead_letters=chassis.metrics.dead_letters
         ),
-        configuration=ConfigurationFile(
-            read_configuration_file(settings.config_file), feed, applying
-        )
-        if settings.config_file
-        else None,
+        configuration=_configuration(settings, feed, applying),
     )
     _attach(chassis, gateway)
     return gateway
+
+
+def _configuration(
+    settings: GatewaySettings, feed: ObjectFeed, applying: Applying
+) -> ConfigurationFile | None:
+    document = read_configuration_file(settings.config_file) if settings.config_file else None
+    return None if document is None else ConfigurationFile(document, feed, applying)
 
 
 def tokens_of(settings: GatewaySettings) -> Tokens:

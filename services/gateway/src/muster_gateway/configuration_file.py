@@ -50,12 +50,17 @@ class ConfigurationFile:
                 self._why = ""
 
 
-def read_configuration_file(path: str) -> Document:
-    """The Configuration in a file. Raises `InvalidValue`, `ManifestError`."""
+def read_configuration_file(path: str) -> Document | None:
+    """The Configuration in a file; an empty file is none. Raises `InvalidValue`, `ManifestError`.
+
+    Containers are given a file always, an empty one where the operator names none.
+    """
     try:
         text = Path(path).read_bytes()
     except OSError as error:
         raise InvalidValue(f"not readable: {error}", field=FIELD) from error
+    if not text.strip():
+        return None
     result = load(text, source=path)
     for warning in result.warnings:
         _log.warning("configuration file", finding=str(warning))
