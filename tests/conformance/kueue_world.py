@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from muster_domain.checks import CheckState
 from muster_domain.conditions import EvictionReason, PreemptionReason
 from muster_domain.pod_defaults import LimitRange
 from muster_domain.quantity import parse_quantity_milli
@@ -19,7 +20,6 @@ from muster_domain.queues import (
 )
 from muster_domain.workload import LocalQueueRef, Workload
 from muster_manifests import (
-    CheckState,
     ConditionStatus,
     LoadOptions,
     ManifestError,

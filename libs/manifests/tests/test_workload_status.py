@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from muster_domain.checks import CheckState
 from muster_domain.conditions import (
     EvictionReason,
     Explanation,
@@ -25,7 +26,6 @@ from muster_domain.states import (
 from muster_domain.workload import Owner, SliceConstraint, TopologyMode, TopologyRequest
 from muster_manifests import (
     AdmissionStatus,
-    CheckState,
     CheckStatus,
     Condition,
     ConditionStatus,

@@ -12,7 +12,6 @@ from muster_manifests.kueue.configuration import KueueConfiguration
 from muster_manifests.kueue.state import make_admission, workload_state
 from muster_manifests.kueue.status import (
     AdmissionStatus,
-    CheckState,
     CheckStatus,
     Condition,
     ConditionStatus,
@@ -40,7 +39,6 @@ from muster_manifests.volcano.scheduler import LoadedScheduler, load_scheduler
 
 __all__ = [
     "AdmissionStatus",
-    "CheckState",
     "CheckStatus",
     "Condition",
     "ConditionStatus",
