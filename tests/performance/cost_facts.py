@@ -139,5 +139,6 @@ def attempt_columns(
         "preemptor": None,
         "closed_ms": closed_ms,
         "closed_version": 3,
+        "checkpointed_ms": None,
         "outcome": "Succeeded",
     }

@@ -4,6 +4,7 @@ import pytest
 
 from muster_contracts.partitions import partition_of
 from muster_domain.errors import Conflict, InvalidValue, NotFound
+from muster_domain.queue_tree import VOLCANO_PREFIX
 from muster_domain.workload import External, LocalQueueRef, Managed, VolcanoQueueRef
 from muster_gateway.changes import (
     Effect,
@@ -91,7 +92,7 @@ def volcano_job(**spec: object) -> dict[str, Any]:
 def test_a_volcano_job_without_a_queue_takes_volcanos_default() -> None:
     found = resolved(volcano_job())
     assert found.workload.queue == VolcanoQueueRef(name="default")
-    assert found.partition == partition_of(f"cq:{found.cluster_queue}")
+    assert found.partition == partition_of(VOLCANO_PREFIX)
     with pytest.raises(InvalidValue, match="Volcano queue named 'nope'"):
         resolved(volcano_job(queue="nope"))
 

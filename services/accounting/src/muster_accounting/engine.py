@@ -1,8 +1,9 @@
 """The database: how it is opened, brought up to date, and what its silence means."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -22,6 +23,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 BUSY_TIMEOUT_MS = 5000
+MIGRATION_TIMEOUT_MS = 60_000
+"""So long a replica waits for another one that migrates."""
 MIGRATIONS = "muster_accounting:migrations"
 MIGRATION_LOCK = 0x6D757374
 """PostgreSQL's name of the lock under which one replica migrates and the others wait."""
@@ -35,9 +38,12 @@ def open_engine(url: str) -> AsyncEngine:
 
         def configure(connection: DBAPIConnection, _record: ConnectionPoolEntry) -> None:
             cursor = connection.cursor()
-            cursor.execute("PRAGMA journal_mode=WAL")
-            cursor.execute("PRAGMA synchronous=NORMAL")
             cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+            with suppress(
+                sqlite3.OperationalError
+            ):  # somebody else is at it; SQLite waits for none
+                cursor.execute("PRAGMA journal_mode=WAL")
+            cursor.execute("PRAGMA synchronous=NORMAL")
             cursor.close()
 
         event.listen(engine.sync_engine, "connect", configure)
@@ -47,7 +53,9 @@ def open_engine(url: str) -> AsyncEngine:
 def migrate(connection: Connection) -> None:
     """Bring the tables up to the newest revision, one replica at a time. Raises `Conflict`."""
     if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(f"PRAGMA busy_timeout={MIGRATION_TIMEOUT_MS}")
         connection.exec_driver_sql("BEGIN IMMEDIATE")
+        connection.exec_driver_sql(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
     else:
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
     tables = inspect(connection).get_table_names()

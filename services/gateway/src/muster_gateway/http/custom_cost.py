@@ -13,12 +13,12 @@ from muster_contracts.tokens import ModelDrift, TokenLine, TokenReport, TokenSet
 from muster_domain.errors import InvalidValue
 from muster_gateway.access import Caller, Right
 from muster_gateway.http.dependencies import Gate, Who
-from muster_gateway.http.opencost import OpenCostRoute, Parameters, documented, success
+from muster_gateway.http.opencost import REFUSALS, OpenCostRoute, Parameters, documented, success
 from muster_gateway.http.opencost_shape import shown_micros, shown_time
 from muster_rating.opencost.windows import read_window
 from muster_runtime.clock import now_ms
 
-router = APIRouter(tags=["opencost"], route_class=OpenCostRoute)
+router = APIRouter(tags=["opencost"], route_class=OpenCostRoute, responses=REFUSALS)
 
 DOMAIN = "tokens"
 SOURCE = "litellm"

@@ -62,10 +62,10 @@ class CostRefusal:
     param: str | None = None
 
 
-_REFUSED: dict[int | str, dict[str, Any]] = {
+REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": CostRefusal} for status in (400, 401, 403, 404, 409, 503)
 }
-router = APIRouter(tags=["opencost"], route_class=OpenCostRoute, responses=_REFUSED)
+router = APIRouter(tags=["opencost"], route_class=OpenCostRoute, responses=REFUSALS)
 
 
 def documented(names: Collection[str]) -> dict[str, Any]:
