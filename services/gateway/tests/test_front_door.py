@@ -53,8 +53,13 @@ async def settled(house: House) -> None:
                 return
 
 
-async def dead_letters(house: House) -> list[Received]:
-    return await house.bus.read_to_end(DEAD_LETTERS.name, "muster.dlq.>")
+async def dead_letters(house: House, count: int = 0) -> list[Received]:
+    """What was put aside, once that many letters are there."""
+    async with asyncio.timeout(30):
+        while True:
+            found = await house.bus.read_to_end(DEAD_LETTERS.name, "muster.dlq.>")
+            if len(found) >= count:
+                return found
 
 
 async def decision_about(house: House, name: str, team: str = "team-a") -> Decision | None:
@@ -191,7 +196,7 @@ async def test_hostile_messages_are_put_aside_and_the_next_is_taken(
     await send(house, YAML)
     await house.seen(1)
     await settled(house)
-    [letter] = await dead_letters(house)
+    [letter] = await dead_letters(house, 1)
     assert letter.body == body
     assert letter.headers["Muster-Subject"] == "muster.v1.jobs.team-a.submit"
     assert reason in letter.headers["Muster-Reason"]
@@ -205,7 +210,7 @@ async def test_a_huge_message_does_not_stop_the_door(house: House) -> None:
     await send(house, YAML)
     await house.seen(1)
     await settled(house)
-    [letter] = await dead_letters(house)
+    [letter] = await dead_letters(house, 1)
     assert "bytes" in letter.headers["Muster-Reason"]
 
 
@@ -224,7 +229,7 @@ async def test_a_body_of_another_namespace_is_refused(house: House) -> None:
     await house.apply()
     await send(house, encoded(job_manifest(namespace="team-b", queue="default")))
     await settled(house)
-    [letter] = await dead_letters(house)
+    [letter] = await dead_letters(house, 1)
     assert "team-b" in letter.headers["Muster-Reason"]
     assert house.admission.events == []
     decision = await decision_about(house, "train", "team-a")
@@ -242,7 +247,7 @@ async def test_a_refusal_never_hides_the_decision_about_a_live_job(house: House)
     decision = await decision_about(house, "train")
     assert decision is not None
     assert decision.decision is Verdict.QUEUED
-    assert len(await dead_letters(house)) == 1
+    assert len(await dead_letters(house, 1)) == 1
 
 
 async def _live_job(house: House) -> str:
@@ -306,7 +311,7 @@ async def test_one_team_cannot_end_the_job_of_another(house: House) -> None:
     await send(house, json.dumps({"id": identity}).encode(), verb=JobVerb.CANCEL, team="team-b")
     await settled(house)
     assert len(house.admission.events) == 1
-    [letter] = await dead_letters(house)
+    [letter] = await dead_letters(house, 1)
     assert "team-b" in letter.headers["Muster-Reason"]
 
 
@@ -316,7 +321,7 @@ async def test_one_team_cannot_end_the_job_of_another(house: House) -> None:
 async def test_a_wish_that_names_no_job_is_put_aside(house: House, body: bytes) -> None:
     await send(house, body, verb=JobVerb.CANCEL)
     await settled(house)
-    assert len(await dead_letters(house)) == 1
+    assert len(await dead_letters(house, 1)) == 1
     assert house.admission.events == []
 
 
@@ -335,4 +340,4 @@ async def test_a_subject_that_is_no_job_is_put_aside(house: House) -> None:
     await house.bus.publish([Outgoing(subject="muster.v1.jobs.a.b.c.d", body=b"")])
     await send(house, YAML, team="Bad Name")
     await settled(house)
-    assert len(await dead_letters(house)) == 3
+    assert len(await dead_letters(house, 3)) == 3
