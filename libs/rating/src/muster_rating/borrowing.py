@@ -153,13 +153,14 @@ def _lendable(quota: QueueQuota, used_milli: int) -> int:
 def _lend(
     above: Mapping[str, int], unused: Mapping[str, int], length_ms: int, lent: dict[str, int]
 ) -> None:
+    """Share what is borrowed at a moment, in whole milli-units, so that any cut of time adds up."""
     total = sum(above.values())
     if total == 0 or length_ms <= 0:
         return
     from_queues = min(total, sum(unused.values()))
     queues = [queue for queue in unused if unused[queue]]
-    parts = split(from_queues * length_ms, [unused[queue] for queue in queues])
+    parts = split(from_queues, [unused[queue] for queue in queues])
     for queue, part in zip(queues, parts, strict=True):
-        lent[queue] = lent.get(queue, 0) + part
+        lent[queue] = lent.get(queue, 0) + part * length_ms
     if total > from_queues:
         lent[COHORT] = lent.get(COHORT, 0) + (total - from_queues) * length_ms
