@@ -121,9 +121,9 @@ class Admission:
                 self.events.append((received.subject, received.body))
                 fact = codec.decode_event(subjects.event_name(received.subject), received.body)
                 if isinstance(fact, WorkloadSubmitted) and fact.workload.id not in self.submitted:
-                    self.submitted[fact.workload.id] = fact
                     if self.deciding:
                         await self.decide(fact)
+                    self.submitted[fact.workload.id] = fact
 
     async def decide(self, fact: WorkloadSubmitted, verdict: Verdict | None = None) -> None:
         workload = fact.workload
