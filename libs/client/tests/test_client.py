@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from muster.cli.app import with_plain_wait
+from muster.cli.jobs import own_attempt
 from muster.cli.objects import with_value
 from muster.cli.output import as_yaml
 from muster.cli.running import Ask, environment_of, manifest_text
@@ -193,6 +194,27 @@ def test_a_bare_wait_means_finished() -> None:
     assert with_plain_wait(["submit", "--wait", "f"]) == ["submit", "--wait=finished", "f"]
     assert with_plain_wait(["submit", "--wait=admitted"]) == ["submit", "--wait=admitted"]
     assert with_plain_wait(["run", "--", "x", "--wait"]) == ["run", "--", "x", "--wait"]
+
+
+@pytest.mark.parametrize(
+    ("named", "attempt"),
+    [
+        ("0123456789abcdef", 3),
+        ("0123456", 3),
+        ("team-a:train", 3),
+        ("team-b:train", 0),
+        ("team-a:other", 0),
+        ("fedcba98", 0),
+    ],
+)
+def test_a_pod_knows_the_attempt_of_its_own_workload_alone(named: str, attempt: int) -> None:
+    pod = {
+        "MUSTER_WORKLOAD": "team-a/train",
+        "MUSTER_WORKLOAD_ID": "0123456789abcdef",
+        "MUSTER_ATTEMPT": "3",
+    }
+    assert own_attempt(named, pod) == attempt
+    assert own_attempt(named, {}) == 0
 
 
 def test_stopping_a_queue_keeps_the_comments() -> None:

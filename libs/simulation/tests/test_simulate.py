@@ -161,4 +161,6 @@ def test_the_command_prints_lines_and_tables_and_a_picture(folder: Path) -> None
     page = picture.read_text(encoding="utf-8")
     assert page.count("<polygon") == 1
     assert "1 jobs of 1 teams" in page
-    assert "by queue" in CliRunner().invoke(app, [str(file)]).stdout
+    table = CliRunner().invoke(app, [str(file)]).stdout.splitlines()
+    assert table[0].strip() == "by queue"
+    assert table[1].split()[-2:] == ["quota", "cost"]

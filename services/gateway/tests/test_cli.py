@@ -119,6 +119,10 @@ async def test_apply_get_and_delete(house: House, tmp_path: Path) -> None:
         ["ClusterQueue", "-", "gpus"],
         ["ResourceFlavor", "-", "a100"],
     ]
+    code, out, _ = await muster(house, "get", "prices")
+    assert (code, out.split()) == (0, ["KIND", "NAMESPACE", "NAME"])
+    code, _, err = await muster(house, "get", "pricing")
+    assert (code, "PriceList" in err) == (2, True)
     code, _, err = await muster(house, "delete", "rf", "a100")
     assert (code, "used by ClusterQueue gpus" in err) == (3, True)
     code, out, _ = await muster(house, "stop", "gpus")

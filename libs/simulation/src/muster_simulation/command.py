@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from muster.cli.output import stdout
 from muster_domain.errors import InvalidValue
 from muster_simulation.house import Happening
 from muster_simulation.plot import write_plot
@@ -62,7 +63,7 @@ def simulate(
     if output is Output.JSON:
         typer.echo(json.dumps({"summary": dataclasses.asdict(replayed.summary)}))
     else:
-        _print_tables(replayed, Console())
+        _print_tables(replayed, stdout())
     if plot is not None:
         write_plot(replayed, plot)
         console.print(f"the picture is in {plot}", highlight=False)

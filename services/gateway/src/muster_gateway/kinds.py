@@ -20,6 +20,8 @@ SHORT_NAMES: Mapping[str, str] = {
     "hn": "HyperNode",
     "jf": "JobFlow",
     "jt": "JobTemplate",
+    "price": "PriceList",
+    "prices": "PriceList",
 }
 _NAMESPACED: Mapping[str, bool] = {kind: entry.namespaced for (_, kind), entry in KINDS.items()}
 
@@ -32,7 +34,7 @@ def kind_of(spelling: str) -> str:
     for kind in sorted(_NAMESPACED):
         if lowered in (kind.lower(), _plural(kind.lower())):
             return kind
-    raise NotFound(f"there is no kind {spelling!r}")
+    raise NotFound(f"there is no kind {spelling!r}; there are {', '.join(sorted(_NAMESPACED))}")
 
 
 def is_namespaced(kind: str) -> bool:

@@ -1,6 +1,8 @@
 """Commands about jobs: submit, plan, wait, cancel."""
 
+import os
 import uuid
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated
 
@@ -199,14 +201,26 @@ def checkpoint(
     ],
     *,
     attempt: Annotated[
-        int, typer.Option(min=0, envvar="MUSTER_ATTEMPT", help="Which one; 0 whichever runs")
-    ] = 0,
+        int | None,
+        typer.Option(min=0, help="Which one; 0 whichever runs. In a pod of the workload: its own"),
+    ] = None,
     namespace: Namespace = "",
 ) -> None:
     """Say that a job has saved its work, so that an eviction costs what it does from now on."""
+    reference = refer(workload, namespace)
+    if attempt is None:
+        attempt = own_attempt(reference, os.environ)
     with connect() as client:
-        noted = client.checkpoint(refer(workload, namespace), attempt)
+        noted = client.checkpoint(reference, attempt)
         say(f"{short_id(noted.id)} {noted.namespace}/{noted.name} has saved its work")
+
+
+def own_attempt(reference: str, environment: Mapping[str, str]) -> int:
+    """The attempt that this pod belongs to; 0 where another workload is referred to."""
+    named = environment.get("MUSTER_WORKLOAD", "").replace("/", ":", 1)
+    identity = environment.get("MUSTER_WORKLOAD_ID", "")
+    own = reference == named or identity.startswith(reference)
+    return int(environment.get("MUSTER_ATTEMPT", "0")) if own else 0
 
 
 def _live_of_mine(client: Client, queue: str, namespace: str) -> list[str]:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from muster.cli.output import stdout
 from muster_contracts.subjects import Service
 from muster_stack.demo.api import Api
 from muster_stack.demo.report import examine, write
@@ -45,7 +45,7 @@ def demo(
     ] = Path("build/demo"),
 ) -> None:
     """Run everything on this machine for a minute or two and check that nothing was lost."""
-    console = Console()
+    console = stdout()
     began_s = time.monotonic()
     shutil.rmtree(folder / "stack", ignore_errors=True)
     with Screen(console) as screen:
