@@ -320,9 +320,16 @@ def test_the_total_is_the_capacity_whatever_is_shared(
     (found,) = allocation_sets(counted, named, [window], asked)
 
     total = sum((row.total_cost for row in found.values()), Fraction(0))
-    payers = [key for key in found if not key[0].startswith("__") and "__idle__" not in key]
-    if sharing["share"] is None or payers:
-        assert total == cost_table(counted, named, window, "team").capacity_cost
+    assert total == cost_table(counted, named, window, "team").capacity_cost
+
+
+def test_what_everybody_shares_and_nobody_is_left_to_pay_has_a_row(house: House) -> None:
+    books = Books(attempts=(house.attempt("infra", 1, 0, 24),), capacity=(house.capacity(4),))
+    asked = terms("namespace", share=read_share("infra", ""), include_idle=True)
+
+    (found,) = allocation_sets(books, house.prices("1.40"), [Window(0, DAY * HOUR_MS)], asked)
+
+    assert costs(found) == {"__unallocated__": Fraction("33.6"), "__idle__": Fraction("100.8")}
 
 
 @given(all_books(), prices(), windows(), SHARING)

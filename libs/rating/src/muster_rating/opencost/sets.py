@@ -193,11 +193,13 @@ def allocation_set(raw: Sequence[Allocation], window: Window, terms: Terms) -> S
     held = _grouped(raw, terms)
     idle = [a for a in raw if a.special == IDLE]
     idle = _share_idle(idle, held, terms) if terms.share_idle else _idle_of_kept(idle, held, terms)
-    _share_costs(held, window, terms)
+    unallocated = _share_costs(held, window, terms)
     found: Sets = {}
     for group in held:
         if group.kept and not group.shared:
             _merge(found, group.key, group.allocation)
+    if unallocated and all(group.kept for group in held):
+        _merge(found, (UNALLOCATED,), _of_nobody(unallocated, window))
     if terms.include_idle or terms.share_idle:
         _add_nobodys(found, idle, terms)
         if all(group.kept for group in held):
@@ -282,15 +284,28 @@ def _idle_of_kept(
     return found
 
 
-def _share_costs(held: Sequence[_Group], window: Window, terms: Terms) -> None:
-    """Hand the cost of what all pay for to the rest."""
+def _of_nobody(shared_cost: Fraction, window: Window) -> Allocation:
+    return Allocation(
+        properties=Properties(cluster=""),
+        start_ms=window.start_ms,
+        end_ms=window.end_ms,
+        shared_cost=shared_cost,
+        special=UNALLOCATED,
+    )
+
+
+def _share_costs(held: Sequence[_Group], window: Window, terms: Terms) -> Fraction:
+    """Hand the cost of what all pay for to the rest; returns what nobody is left to pay."""
     paying = [group for group in held if not group.shared]
     pot = sum((group.allocation.total_cost for group in held if group.shared), Fraction(0))
     hours = Fraction(window.length_ms, HOUR_MS)
     pot += terms.share_cost * MICROS * hours / HOURS_PER_MONTH
+    if not paying:
+        return pot
     if pot:
         for group, weight in zip(paying, _weights(paying, terms), strict=True):
             group.allocation.shared_cost = pot * weight
+    return Fraction(0)
 
 
 def _weights(paying: Sequence[_Group], terms: Terms) -> list[Fraction]:
