@@ -6,8 +6,6 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import nats
-
 from muster_accounting.facts import INPUTS, read_fact
 from muster_accounting.store import UsageStore
 from muster_contracts import codec, events, subjects
@@ -25,6 +23,7 @@ from muster_rating.attempts import Attempt
 from muster_rating.capacity import NodeFact
 from muster_runtime.bus import Bus
 from muster_runtime.reader import Received
+from muster_stack.bus import joined
 from muster_stack.stack import Stack
 from muster_testing.waiting import wait_until_async
 
@@ -176,17 +175,8 @@ async def broken_promises(
 
 @asynccontextmanager
 async def _operator(stack: Stack) -> AsyncIterator[Bus]:
-    login = stack.bus_login("operator")
-    client = await nats.connect(
-        login.url,
-        user=login.user,
-        password=login.password,
-        inbox_prefix=login.inbox_prefix.encode(),
-    )
-    try:
+    async with joined(stack.bus_login()) as client:
         yield Bus(client, Service.GATEWAY)
-    finally:
-        await client.close()
 
 
 async def differing_books(stack: Stack, folder: Path) -> list[str]:

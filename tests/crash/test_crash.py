@@ -13,10 +13,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
-import nats
 import pytest
 
 from muster_contracts.queries import Phase
+from muster_stack.bus import joined
 from muster_stack.demo.api import Api
 from muster_stack.demo.report import examine
 from muster_stack.stack import Stack
@@ -56,22 +56,13 @@ def stack(tmp_path: Path) -> Iterator[Stack]:
 
 @asynccontextmanager
 async def submitters(stack: Stack) -> AsyncIterator[Traffic]:
-    login = stack.bus_login("ci-ci")
-    bus = await nats.connect(
-        login.url,
-        user=login.user,
-        password=login.password,
-        inbox_prefix=login.inbox_prefix.encode(),
-        max_reconnect_attempts=-1,
-        reconnect_time_wait=0.2,
-    )
-    try:
-        async with httpx.AsyncClient(
+    async with (
+        joined(stack.bus_login("ci-ci")) as bus,
+        httpx.AsyncClient(
             base_url=stack.gateway_url, headers=stack.headers("admin"), timeout=15.0
-        ) as http:
-            yield Traffic(http, bus)
-    finally:
-        await bus.close()
+        ) as http,
+    ):
+        yield Traffic(http, bus)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import nats
 import pytest
 
 from muster_contracts import subjects
@@ -15,6 +14,7 @@ from muster_contracts.streams import DECISIONS, EVENTS
 from muster_contracts.subjects import JobVerb, Service
 from muster_runtime.bus import Bus
 from muster_runtime.reader import Received
+from muster_stack.bus import joined
 from muster_stack.demo.api import Api
 from muster_stack.plan import StackOptions
 from muster_stack.stack import Stack
@@ -113,21 +113,7 @@ def spans(folder: Path) -> list[Span]:
 
 async def submit_and_wait(stack: Stack) -> tuple[Received, list[Received]]:
     """The last decision about the job, and the log."""
-    login = stack.bus_login("ci-ci")
-    ci = await nats.connect(
-        login.url,
-        user=login.user,
-        password=login.password,
-        inbox_prefix=login.inbox_prefix.encode(),
-    )
-    operator = stack.bus_login("operator")
-    client = await nats.connect(
-        operator.url,
-        user=operator.user,
-        password=operator.password,
-        inbox_prefix=operator.inbox_prefix.encode(),
-    )
-    try:
+    async with joined(stack.bus_login("ci-ci")) as ci, joined(stack.bus_login()) as client:
         await ci.request(
             subjects.job("team", JobVerb.SUBMIT),
             json.dumps(JOB).encode(),
@@ -143,9 +129,6 @@ async def submit_and_wait(stack: Stack) -> tuple[Received, list[Received]]:
 
         decision = await wait_until_async(finished, DEADLINE_S, lambda: "the job does not end")
         return decision, await bus.read_to_end(EVENTS.name, "muster.evt.>")
-    finally:
-        await ci.close()
-        await client.close()
 
 
 async def test_one_trace_goes_from_the_job_event_to_the_decision(

@@ -15,7 +15,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import nats
 import uvloop
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -25,6 +24,7 @@ from muster_contracts.envelope import MESSAGE_ID
 from muster_contracts.subjects import JobVerb, Service
 from muster_runtime.embedded import LOOPBACK, free_ports
 from muster_runtime.publisher import Outgoing, Publisher
+from muster_stack.bus import joined
 from muster_stack.demo.api import Api
 from muster_stack.plan import StackOptions, clean_environment
 from muster_stack.process import ProcessSpec, SupervisedProcess
@@ -260,17 +260,9 @@ async def _measure_path(running: Running, plan: PathPlan, say: Say) -> Figures:
 async def _submitter(
     login: Login, *, managed: bool
 ) -> AsyncGenerator[tuple[_Submitter, Publisher]]:
-    client = await nats.connect(
-        login.url,
-        user=login.user,
-        password=login.password,
-        inbox_prefix=login.inbox_prefix.encode(),
-    )
-    try:
+    async with joined(login) as client:
         submitter = _Submitter(client, managed)
         yield submitter, await submitter.listen()
-    finally:
-        await client.close()
 
 
 async def _at_rate(

@@ -4,12 +4,10 @@ import asyncio
 import json
 from collections.abc import Iterable
 
-import nats
-
 from muster.client import Client
 from muster.errors import Refused
 from muster_contracts import codec, events, subjects
-from muster_contracts.commands import AgentControl, ControlAction
+from muster_contracts.commands import ControlAction
 from muster_contracts.queries import Phase, WorkloadDetail
 from muster_contracts.streams import EVENTS
 from muster_contracts.subjects import Service
@@ -19,6 +17,7 @@ from muster_runtime.reader import Received
 from muster_simulation.manifests import SCENARIO_LABEL, Naming, node_groups
 from muster_simulation.play import Seen, differences
 from muster_simulation.scenario import Expectation, Manifest, Preempted, Scenario
+from muster_stack.bus import control, joined
 from muster_stack.stack import Stack
 from muster_testing.waiting import wait_until
 
@@ -82,10 +81,10 @@ class LiveStage:
         self._client.checkpoint(self._identities[name])
 
     def fail_node(self, name: str) -> None:
-        asyncio.run(self._control(name, ControlAction.FAIL))
+        asyncio.run(control(self._stack, name, ControlAction.FAIL))
 
     def recover_node(self, name: str) -> None:
-        asyncio.run(self._control(name, ControlAction.RECOVER))
+        asyncio.run(control(self._stack, name, ControlAction.RECOVER))
 
     def pass_time(self, at_ms: int) -> None:
         """The expectations wait for what they expect."""
@@ -160,28 +159,6 @@ class LiveStage:
                 seen.leaving.add(name)
 
     async def _evictions(self) -> list[Received]:
-        login = self._stack.bus_login("operator")
-        client = await nats.connect(
-            login.url,
-            user=login.user,
-            password=login.password,
-            inbox_prefix=login.inbox_prefix.encode(),
-        )
-        try:
+        async with joined(self._stack.bus_login()) as client:
             subject = subjects.facts_of(Service.ADMISSION, "workload_evicted")
             return await Bus(client, Service.GATEWAY).read_to_end(EVENTS.name, subject)
-        finally:
-            await client.close()
-
-    async def _control(self, node: str, action: ControlAction) -> None:
-        login = self._stack.bus_login("operator")
-        client = await nats.connect(
-            login.url,
-            user=login.user,
-            password=login.password,
-            inbox_prefix=login.inbox_prefix.encode(),
-        )
-        control = codec.encode(AgentControl(action=action))
-        await client.publish(subjects.telemetry("control", node), control)
-        await client.flush()
-        await client.close()

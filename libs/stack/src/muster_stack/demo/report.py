@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import nats
-
 from muster_contracts.partitions import PARTITIONS, PLACEMENT_SHARD
 from muster_contracts.stored import records_of
 from muster_contracts.streams import EVENTS
@@ -18,6 +16,7 @@ from muster_manifests.catalogue import ObjectCatalogue
 from muster_runtime.bus import Bus
 from muster_runtime.objects import ObjectFeed
 from muster_simulation.audit import Audit
+from muster_stack.bus import joined
 from muster_stack.demo.api import FINISHED, Api, Json
 from muster_stack.stack import Login, Stack
 
@@ -55,29 +54,26 @@ def examine(stack: Stack, api: Api) -> Findings:
 
 
 async def _examine(bus_login: Login, ledger_login: Login, api: Api) -> Findings:
-    client = await nats.connect(
-        bus_login.url,
-        user=bus_login.user,
-        password=bus_login.password,
-        inbox_prefix=bus_login.inbox_prefix.encode(),
-    )
     store = RedisStore(ledger_login.full_url)
     try:
-        bus = Bus(client, Service.GATEWAY)
-        catalogue = ObjectCatalogue()
-        feed = ObjectFeed(bus, catalogue)
-        reading = asyncio.create_task(feed.run())
-        await feed.wait_complete(OBJECTS_WAIT_S)
-        reading.cancel()
-        log = await bus.read_to_end(EVENTS.name, *EVENTS.subjects)
-        audit = Audit(dict(catalogue.cluster_queues)).read(log)
-        broken = dict(audit.conclude())
-        await _compare_stores(store, audit, broken)
-        await asyncio.to_thread(_compare_answers, api, broken)
-        return Findings(audit=audit, broken=broken)
+        async with joined(bus_login) as client:
+            return await _read_back(Bus(client, Service.GATEWAY), store, api)
     finally:
-        await client.close()
         await store.close()
+
+
+async def _read_back(bus: Bus, store: RedisStore, api: Api) -> Findings:
+    catalogue = ObjectCatalogue()
+    feed = ObjectFeed(bus, catalogue)
+    reading = asyncio.create_task(feed.run())
+    await feed.wait_complete(OBJECTS_WAIT_S)
+    reading.cancel()
+    log = await bus.read_to_end(EVENTS.name, *EVENTS.subjects)
+    audit = Audit(dict(catalogue.cluster_queues)).read(log)
+    broken = dict(audit.conclude())
+    await _compare_stores(store, audit, broken)
+    await asyncio.to_thread(_compare_answers, api, broken)
+    return Findings(audit=audit, broken=broken)
 
 
 async def _compare_stores(store: RedisStore, audit: Audit, broken: dict[str, str]) -> None:

@@ -5,10 +5,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import nats
-
-from muster_contracts import codec, subjects
-from muster_contracts.commands import AgentControl, ControlAction
+from muster_contracts.commands import ControlAction
+from muster_stack.bus import control
 from muster_stack.demo.api import FINISHED, Api, Json, manifest
 from muster_stack.demo.screen import GPU, Screen
 from muster_stack.stack import Stack
@@ -108,14 +106,14 @@ class Story:
         self._wait_phase("finetune", "Running")
         before = self._row("finetune")
         node = before["nodes"][0]
-        asyncio.run(self._control(node, ControlAction.FAIL))
+        asyncio.run(control(self.stack, node, ControlAction.FAIL))
         self.screen.say(f"{node} lost its power under the PyTorchJob", "red")
         self._wait(
             "the gang runs elsewhere",
             lambda: self._restarted("finetune", before["attempt"], node),
         )
         self.screen.say("the gang was evicted whole and runs on other nodes", "green")
-        asyncio.run(self._control(node, ControlAction.RECOVER))
+        asyncio.run(control(self.stack, node, ControlAction.RECOVER))
 
     def _everything_ends(self) -> None:
         self._wait(
@@ -132,19 +130,6 @@ class Story:
             and row["phase"] in ("Running", FINISHED)
             and node not in row["nodes"]
         )
-
-    async def _control(self, node: str, action: ControlAction) -> None:
-        login = self.stack.bus_login("operator")
-        client = await nats.connect(
-            login.url,
-            user=login.user,
-            password=login.password,
-            inbox_prefix=login.inbox_prefix.encode(),
-        )
-        control = codec.encode(AgentControl(action=action))
-        await client.publish(subjects.telemetry("control", node), control)
-        await client.flush()
-        await client.close()
 
     def _submit(self, name: str, *, wait: bool = False) -> Json:
         return self._submit_text(manifest(name), wait=wait)
