@@ -24,6 +24,7 @@ class RecordedGpu:
     instances: dict[int, "RecordedGpu"] = field(default_factory=dict[int, "RecordedGpu"])
     mig: bool | None = None
     linked: tuple[str, ...] = ()
+    busy_percent: int = 0
 
 
 @dataclass
@@ -71,6 +72,11 @@ class RecordedLibrary:
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle: RecordedGpu) -> list[SimpleNamespace]:
         return [SimpleNamespace(pid=pid) for pid in handle.processes]
+
+    def nvmlDeviceGetUtilizationRates(self, handle: RecordedGpu) -> SimpleNamespace:
+        if handle.mig:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return SimpleNamespace(gpu=handle.busy_percent, memory=3)
 
     def nvmlDeviceGetMigMode(self, handle: RecordedGpu) -> list[int]:
         if handle.mig is None:
@@ -183,3 +189,18 @@ def test_a_partitioned_gpu_has_instances_and_no_processes_of_its_own(pci: Path) 
 def test_a_machine_without_a_driver_has_no_gpus() -> None:
     library = RecordedLibrary([], down=True)
     assert Gpus(library).read() == ()
+
+
+def test_gpus_say_how_busy_they_are_and_those_that_do_not_are_left_out(pci: Path) -> None:
+    library = RecordedLibrary(
+        [
+            RecordedGpu("a", busy_percent=87),
+            RecordedGpu("b", mig=True),
+            RecordedGpu("c", lost=True),
+            RecordedGpu("d"),
+        ]
+    )
+    gpus = Gpus(library, pci_devices=pci)
+    assert gpus.busy_percents() == {}, "nothing is known before the first look"
+    gpus.read()
+    assert gpus.busy_percents() == {0: 87, 3: 0}

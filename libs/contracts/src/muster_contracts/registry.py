@@ -14,6 +14,7 @@ from muster_contracts import (
     declarations,
     events,
     jobs,
+    observations,
     queries,
     statements,
     stored,
@@ -100,6 +101,7 @@ OWNERS: dict[Service, tuple[type[events.Event], ...]] = {
         events.PodStarted,
         events.PodRestarting,
         events.PodFinished,
+        observations.DevicesObserved,
     ),
 }
 """Who publishes which facts. Each fact has one owner."""

@@ -14,12 +14,13 @@ from prometheus_client import Gauge
 from muster_agent.contact import Contact, Pulse
 from muster_agent.control import Control
 from muster_agent.feed import Feed
-from muster_agent.host import Host, NodeTerms, Seen
+from muster_agent.host import Host, NodeTerms, Observed, Seen
 from muster_agent.inventory import NodeIdentity
 from muster_agent.letters import Postman
 from muster_agent.lookout import Lookout
 from muster_agent.machine import RestartRules
 from muster_agent.nvml import Gpus
+from muster_agent.observing import GAPS_MAX, Sampler, observe
 from muster_agent.output import OutputReader, OutputWriter
 from muster_agent.runtimes import Runtime
 from muster_agent.runtimes.docker import DockerRuntime
@@ -100,17 +101,31 @@ class _Agent:
             taints=parse_taints(settings.agent_taints),
             address=settings.agent_address,
         )
+        gpus = Gpus()
         lookout = Lookout(
             identity,
             settings.folder,
-            Gpus(),
+            gpus,
             active=lambda: self._host.active_pods(name),
             seen=lambda node: self._host.offer(name, Seen(node)),
         )
         await lookout.look()
         await OutputReader(name, settings.folder).serve(self._bus)
         runtime = self._runtime(name, lookout)
-        await self._run(runtime, lookout.run(settings.agent_inventory_interval_ms / 1000))
+        watching = [lookout.run(settings.agent_inventory_interval_ms / 1000)]
+        if settings.agent_sample_interval_ms:
+            watching.append(self._observe(name, gpus, settings.agent_sample_interval_ms))
+        await self._run(runtime, *watching)
+
+    async def _observe(self, name: str, gpus: Gpus, interval_ms: int) -> None:
+        await observe(
+            Sampler(name, GAPS_MAX * interval_ms),
+            interval_s=interval_ms / 1000,
+            percents=gpus.busy_percents,
+            pods=lambda: self._host.active_pods(name).values(),
+            now_ms=now_ms,
+            tell=lambda fact: self._host.offer(name, Observed(fact)),
+        )
 
     def _runtime(self, name: str, lookout: Lookout) -> Runtime:
         write = partial(self._output.write, name)

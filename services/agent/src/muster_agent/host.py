@@ -29,6 +29,7 @@ from muster_agent.runtimes import Runtime
 from muster_agent.store import AgentStore, CycleRecord, Letter, NodeImage
 from muster_contracts.commands import NodeHeartbeat, PodCommand, RunPod
 from muster_contracts.events import NodeRegistered
+from muster_contracts.observations import DevicesObserved
 from muster_domain.nodes import Node
 
 BATCH_MAX = 2048
@@ -52,6 +53,13 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
+class Observed:
+    """So busy the devices of the node's pods were."""
+
+    fact: DevicesObserved
+
+
+@dataclass(frozen=True, slots=True)
 class PowerCut:
     """A simulated node loses power. `lose` takes the uid of a pod that is gone with it."""
 
@@ -65,7 +73,7 @@ class PowerBack:
     cut_off: CutOff | None
 
 
-Entry = Arrived | Seen | PowerCut | PowerBack | Happening
+Entry = Arrived | Seen | Observed | PowerCut | PowerBack | Happening
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +243,9 @@ class Host:
             case Seen():
                 if seat.powered:
                     outbox.append(self._registration(seat, entry.node, now_ms))
+            case Observed():
+                incarnation = seat.image.incarnation
+                outbox.append(letters.observation(entry.fact, incarnation, now_ms))
             case PowerCut():
                 self._cut_power(seat, entry)
             case PowerBack():

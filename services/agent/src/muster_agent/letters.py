@@ -8,6 +8,7 @@ from muster_agent.pods import Report
 from muster_agent.store import AgentStore, Letter
 from muster_contracts import codec, envelope, subjects
 from muster_contracts.events import NodeRegistered, PodFinished
+from muster_contracts.observations import DevicesObserved
 from muster_contracts.subjects import Service
 from muster_domain.errors import Transient
 from muster_runtime.bus import Bus
@@ -31,7 +32,14 @@ def report(fact: Report, now_ms: int) -> Letter:
     return _letter(fact, fact.node, now_ms, fact.pod_uid, *again)
 
 
-def _letter(fact: NodeRegistered | Report, node: str, now_ms: int, *identity: str | int) -> Letter:
+def observation(fact: DevicesObserved, incarnation: int, now_ms: int) -> Letter:
+    """Say how busy devices were. One life of the agent says it once of a block."""
+    return _letter(fact, fact.node, now_ms, fact.node, incarnation, fact.from_ms)
+
+
+def _letter(
+    fact: NodeRegistered | Report | DevicesObserved, node: str, now_ms: int, *identity: str | int
+) -> Letter:
     name = codec.EVENT_NAMES[type(fact)]
     return Letter(
         name=name,

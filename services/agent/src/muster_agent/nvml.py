@@ -51,6 +51,10 @@ class _Memory(Protocol):
     total: int
 
 
+class _Utilization(Protocol):
+    gpu: int
+
+
 class _Process(Protocol):
     pid: int
 
@@ -76,6 +80,9 @@ class NvmlLibrary(Protocol):
     def nvmlDeviceGetComputeRunningProcesses(  # noqa: N802, D102
         self, handle: object
     ) -> list[_Process]: ...
+    def nvmlDeviceGetUtilizationRates(  # noqa: N802, D102
+        self, handle: object
+    ) -> _Utilization: ...
     def nvmlDeviceGetMigMode(self, handle: object) -> Sequence[int]: ...  # noqa: N802, D102
     def nvmlDeviceGetMaxMigDeviceCount(self, handle: object) -> int: ...  # noqa: N802, D102
     def nvmlDeviceGetMigDeviceHandleByIndex(  # noqa: N802, D102
@@ -112,6 +119,21 @@ class Gpus:
             if index >= count
         ]
         return tuple(readings)
+
+    def busy_percents(self) -> dict[int, int]:
+        """For how many percent of the time each GPU worked lately; those that do not say lack.
+
+        A GPU that is used through its MIG instances does not.
+        """
+        nvml = self._nvml
+        found: dict[int, int] = {}
+        for index in sorted(self._known) if self._ready else ():
+            try:
+                handle = nvml.nvmlDeviceGetHandleByIndex(index)
+                found[index] = int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+            except pynvml.NVMLError:
+                continue
+        return found
 
     def _read_one(self, index: int, count: int) -> GpuReading:
         try:

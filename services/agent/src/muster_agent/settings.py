@@ -34,6 +34,12 @@ class AgentSettings(ServiceSettings):
     agent_inventory_interval_ms: int = Field(
         default=10_000, ge=50, description="How often the machine is looked at for changes"
     )
+    agent_sample_interval_ms: int = Field(
+        default=5_000,
+        ge=0,
+        le=20_000,
+        description="How often GPUs are asked how busy they are; 0: never",
+    )
     node_lease_ms: int = Field(
         default=20_000, ge=200, description="Cut off for so long, the node has ended its pods"
     )

@@ -27,6 +27,12 @@ from muster_scheduling.placement.topology.terms import TopologyOptions
 from muster_scheduling.volcano.floor import Answer, Room, Standing, VolcanoRules, seat
 
 _ADMITTED = codec.EVENT_NAMES[events.WorkloadAdmitted]
+_OF_AGENTS = (
+    events.NodeRegistered,
+    events.PodStarted,
+    events.PodRestarting,
+    events.PodFinished,
+)
 
 
 class PlacementMachine:
@@ -44,10 +50,10 @@ class PlacementMachine:
         self._waits_for_objects: dict[str, None] = {}
 
     def inputs(self) -> tuple[str, ...]:
-        """Admission's and the agents' facts, and people's requests about nodes."""
+        """Admission's facts, agents' about nodes and pods, and people's requests about nodes."""
         return (
             subjects.events_of(Service.ADMISSION),
-            subjects.events_of(Service.AGENT),
+            *(subjects.facts_of(Service.AGENT, codec.EVENT_NAMES[fact]) for fact in _OF_AGENTS),
             subjects.node_requests(),
         )
 
