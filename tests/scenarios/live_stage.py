@@ -13,7 +13,6 @@ from muster_contracts.streams import EVENTS
 from muster_contracts.subjects import Service
 from muster_domain.conditions import EvictionReason
 from muster_runtime.bus import Bus
-from muster_runtime.reader import Received
 from muster_simulation.manifests import SCENARIO_LABEL, Naming, node_groups
 from muster_simulation.play import Seen, differences
 from muster_simulation.scenario import Expectation, Manifest, Preempted, Scenario
@@ -57,6 +56,8 @@ class LiveStage:
         self._naming = naming
         self._identities: dict[str, str] = {}
         self._sent = 0
+        self._evictions: list[events.WorkloadEvicted] = []
+        self._read_to = 0
 
     def declare(self, manifests: list[Manifest]) -> None:
         self._send(manifests, {})
@@ -113,9 +114,9 @@ class LiveStage:
         for name, identity in self._identities.items():
             self._add(seen, name, self._client.workload(identity))
         names = {identity: name for name, identity in self._identities.items()}
-        for received in asyncio.run(self._evictions()):
-            fact = codec.decode_event("workload_evicted", received.body)
-            if not isinstance(fact, events.WorkloadEvicted) or fact.workload_id not in names:
+        asyncio.run(self._read_evictions())
+        for fact in self._evictions:
+            if fact.workload_id not in names:
                 continue
             if isinstance(fact.state.reason, EvictionReason):
                 seen.evictions += 1
@@ -148,7 +149,7 @@ class LiveStage:
     def _add(self, seen: Seen, name: str, detail: WorkloadDetail) -> None:
         row = detail.row
         match row.phase:
-            case Phase.PENDING:
+            case Phase.PENDING | Phase.RESERVED:
                 seen.pending[name] = detail.explanation.reason
             case Phase.ADMITTED | Phase.RUNNING:
                 seen.admitted.add(name)
@@ -158,7 +159,12 @@ class LiveStage:
             case _:
                 seen.leaving.add(name)
 
-    async def _evictions(self) -> list[Received]:
+    async def _read_evictions(self) -> None:
         async with joined(self._stack.bus_login()) as client:
             subject = subjects.facts_of(Service.ADMISSION, "workload_evicted")
-            return await Bus(client, Service.GATEWAY).read_to_end(EVENTS.name, subject)
+            bus = Bus(client, Service.GATEWAY)
+            for received in await bus.read_to_end(EVENTS.name, subject, after=self._read_to):
+                fact = codec.decode_event("workload_evicted", received.body)
+                assert isinstance(fact, events.WorkloadEvicted)
+                self._evictions.append(fact)
+                self._read_to = received.sequence

@@ -87,16 +87,16 @@ class Bus:
         """Read subjects of a stream in order, from the message after `after`."""
         return Reader(self.client, stream, subjects, after=after, api_prefix=self._api_prefix)
 
-    async def read_to_end(self, stream: str, subject: str) -> list[Received]:
-        """What a stream holds now on a subject, which may have wildcards, in order.
+    async def read_to_end(self, stream: str, subject: str, *, after: int = 0) -> list[Received]:
+        """What a stream holds now behind a sequence on a subject, which may have wildcards.
 
         Raises `Transient` when the bus does not answer, or delivers nothing for `READ_SILENCE_S`.
         """
         found: list[Received] = []
         newest = await self.last(stream, subject)
-        if newest is None:
+        if newest is None or newest.sequence <= after:
             return found
-        reader = self.read(stream, (subject,), after=0)
+        reader = self.read(stream, (subject,), after=after)
         try:
             while not found or found[-1].sequence < newest.sequence:
                 batch = await reader.next_batch(READ_BATCH, READ_SILENCE_S)
