@@ -5,12 +5,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+from muster_domain.nodes import MigInstance
 from muster_domain.workload import Container, RestartPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPod:
-    """Start the pod and keep it until told otherwise. `devices` gives indices by resource."""
+    """Start the pod and keep it until told otherwise. `devices` gives indices by resource.
+
+    `instances` are its MIG instances on cards that are divided as pods need them.
+    """
 
     pod_uid: str
     workload_id: str
@@ -23,6 +27,7 @@ class RunPod:
     containers: tuple[Container, ...]
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     devices: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    instances: tuple[MigInstance, ...] = ()
     restart_policy: RestartPolicy = RestartPolicy.NEVER
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     desired: Literal["run"] = "run"

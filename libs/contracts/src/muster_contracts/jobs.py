@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from muster_domain.checks import CheckStatus
 from muster_domain.conditions import Explanation, Outcome
-from muster_domain.nodes import TopologyAssignment
+from muster_domain.nodes import MigInstance, TopologyAssignment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,12 +81,13 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """One pod's node and devices."""
+    """One pod's node and devices, and its MIG instances on cards that are divided as needed."""
 
     rank: int
     pod_set: str
     node: str
     devices: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    instances: tuple[MigInstance, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

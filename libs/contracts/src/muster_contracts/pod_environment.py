@@ -41,7 +41,6 @@ ADDRESS_LABEL = "muster.dev/address"
 """Node label with the address under which its pods reach each other, if not the node's name."""
 
 GPU_RESOURCE = "nvidia.com/gpu"
-MIG_PREFIX = "nvidia.com/mig-"
 MASTER_PORTS = range(12_000, 20_000)
 """Below the ports that systems give to outgoing connections."""
 

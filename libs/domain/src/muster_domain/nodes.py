@@ -1,5 +1,6 @@
 """Nodes, their devices, and who sits where."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -17,11 +18,34 @@ class DeviceHealth(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MigProfile:
+    """A size of MIG instances: so many slices of a card's memory, from one of these starts."""
+
+    name: str
+    slices: int
+    starts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigInstance:
+    """A part of a card in MIG mode: the card's index, the profile, and the first slice.
+
+    `health` is of one that exists: HELD_BY_OTHERS where somebody else computes on it.
+    """
+
+    card: int
+    profile: str
+    start: int
+    health: DeviceHealth = DeviceHealth.HEALTHY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
     """One accelerator. `index` is what a runtime makes visible, `resource` what it counts as.
 
     `pci_bus` is its address on the bus, `links` the indices of devices of the same resource that
-    it reaches without the bus (NVLink).
+    it reaches without the bus (NVLink). A card with `profiles` is given out in MIG instances, which
+    its agent makes and removes as pods need them; `instances` are those that exist.
     """
 
     index: int
@@ -32,6 +56,8 @@ class Device:
     health: DeviceHealth = DeviceHealth.HEALTHY
     pci_bus: str = ""
     links: tuple[int, ...] = ()
+    profiles: tuple[MigProfile, ...] = ()
+    instances: tuple[MigInstance, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +115,8 @@ class PodAssignment:
     `devices` gives the indices by resource name for resources that have devices. `replacement` is 0
     for a first seat, else the number of the lost node, from 1, whose seats this one replaced.
     `zones` are the NUMA zones that its processors and devices are in, where it wants them near.
+    `instances` are its parts of cards that are divided as pods need them.
+    `resize` is 0 for a first seat, else the number of the resize that the gang grew by.
     """
 
     pod_set: str
@@ -98,6 +126,8 @@ class PodAssignment:
     devices: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     replacement: int = 0
     zones: tuple[int, ...] = ()
+    instances: tuple[MigInstance, ...] = ()
+    resize: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,13 +156,25 @@ class Placement:
     """The seats of one gang, in rank order.
 
     `topology` is the same in counts, for the pod sets that a topology seated. There the ranks of
-    first seats follow the order of the domains (R-90); a replaced pod keeps its rank.
+    first seats follow the order of the domains (R-90); a replaced pod keeps its rank, and so do the
+    others when a gang grows or shrinks. `resizes` is the number of the last resize that led here.
     """
 
     pods: tuple[PodAssignment, ...]
     topology: Mapping[str, TopologyAssignment] = field(
         default_factory=dict[str, TopologyAssignment]
     )
+    resizes: int = 0
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Pods by pod set."""
+        return dict(Counter(pod.pod_set for pod in self.pods))
+
+    @property
+    def generation(self) -> tuple[int, int]:
+        """Grows with every change of the seats within an attempt."""
+        return self.resizes, self.replacements
 
     @property
     def replacements(self) -> int:

@@ -114,7 +114,13 @@ def flavors_of(state: Reserved | Admitted) -> dict[str, str]:
 def seats_of(state: Admitted) -> tuple[Seat, ...]:
     """Who sits where, in rank order."""
     return tuple(
-        Seat(rank=pod.rank, pod_set=pod.pod_set, node=pod.node, devices=pod.devices)
+        Seat(
+            rank=pod.rank,
+            pod_set=pod.pod_set,
+            node=pod.node,
+            devices=pod.devices,
+            instances=pod.instances,
+        )
         for pod in state.placement.pods
     )
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from muster_agent.nvml import GpuReading
-from muster_contracts.pod_environment import ADDRESS_LABEL, GPU_RESOURCE, MIG_PREFIX
+from muster_contracts.pod_environment import ADDRESS_LABEL, GPU_RESOURCE
+from muster_domain.mig import MIG_PREFIX
 from muster_domain.nodes import Device, DeviceHealth, Node, NumaZone
 from muster_domain.selectors import Labels, Taint
 

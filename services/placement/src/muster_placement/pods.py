@@ -305,6 +305,7 @@ def _run_command(
         containers=pod_set.containers,
         environment=pod_environment(workload, placement, seat, seated.attempt, addresses),
         devices=seat.devices,
+        instances=seat.instances,
         restart_policy=pod_set.restart_policy,
         annotations={**workload.annotations, **pod_set.annotations},
     )

@@ -6,10 +6,13 @@ from functools import partial
 
 import numpy as np
 
+from muster_domain.mig import MIG_PREFIX, profile_of
 from muster_domain.queues import PlacementPolicy
 from muster_scheduling.placement.columns import Columns, Vector, pods_fitting
 from muster_scheduling.placement.domains import Narrowed, narrow
+from muster_scheduling.placement.geometry import Divisible, times
 from muster_scheduling.placement.plan import Plan, Seating, Unit
+from muster_scheduling.placement.record import MILLI
 from muster_scheduling.placement.request import GangRequest
 from muster_scheduling.placement.seating import (
     NO_SEATS,
@@ -47,6 +50,7 @@ class Attempt:
     free: dict[str, Vector] = field(default_factory=dict[str, Vector])
     used: Vector = field(default_factory=lambda: np.zeros(0, np.int64))
     seated: list[tuple[int, Vector]] = field(default_factory=list[tuple[int, Vector]])
+    divided: dict[int, Divisible] = field(default_factory=dict[int, Divisible])
 
     def run(self) -> Seating:
         """Seat the units in order; with elastic counts, the least of each before more of any."""
@@ -116,7 +120,8 @@ class Attempt:
             for resource, column in self.columns.free.items()
         }
         beside = pods_fitting(free, self.plans[unit[0]].shape, len(self.columns))
-        if self.plans[unit[1]].sits_apart(self.plans[unit[0]]):
+        leads, follows = self.plans[unit[1]], self.plans[unit[0]]
+        if leads.sits_apart(follows) or (leads.instances and follows.instances):
             beside = np.where(leader > 0, 0, beside)
         return RowFits(workers, leader, np.where(workers > 0, beside, 0))
 
@@ -131,6 +136,9 @@ class Attempt:
         fits = found.fits.copy()
         left = pods_fitting(some, found.shape, len(self.used))
         fits[self.used] = np.where(found.fits[self.used] > 0, left, 0)
+        if len(found.instances) > 1:
+            for row, divisible in self.divided.items():
+                fits[row] = divisible.fitting(found.instances, int(fits[row]))
         for other, rows in self.seated:
             if self.plans[other].sits_apart(found):
                 fits[rows] = 0
@@ -191,4 +199,23 @@ class Attempt:
                 if resource not in self.free:
                     self.free[resource] = self.columns.free[resource].copy()
                 self.free[resource][seats.rows] -= quantity * seats.counts
+        if self.plans[index].instances:
+            self._divide(index, seats)
         self.used = np.union1d(self.used, seats.rows)
+
+    def _divide(self, index: int, seats: Seats) -> None:
+        """Take over what the cards can still be divided into, in every profile."""
+        ask = self.plans[index].instances
+        rows: list[int] = seats.rows.tolist()
+        for row, count in zip(rows, seats.counts.tolist(), strict=True):
+            record = self.columns.records[row]
+            divisible = self.divided.get(row) or record.divisible()
+            given = divisible.give(times(ask, count)) if record.divided else None
+            if given is None:
+                continue
+            self.divided[row] = given[0]
+            for resource, column in self.columns.free.items():
+                if resource.startswith(MIG_PREFIX):
+                    if resource not in self.free:
+                        self.free[resource] = column.copy()
+                    self.free[resource][row] = MILLI * given[0].room(profile_of(resource))

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 
+from muster_domain.mig import MIG_PREFIX
 from muster_domain.nodes import PodAssignment
 from muster_domain.quantity import Resources
 from muster_scheduling.placement.outcome import Gang
@@ -40,7 +41,7 @@ class Violation:
 
 def violations(table: NodeTable) -> tuple[Violation, ...]:
     """Every broken rule, sorted by kind, subject and message; empty when all is well."""
-    found = [*_on_nodes(table), *_on_devices(table)]
+    found = [*_on_nodes(table), *_on_devices(table), *_on_slices(table)]
     for gang in table.gangs():
         found += _in_gang(gang)
     return tuple(sorted(found, key=lambda v: (v.kind, v.subject, v.message)))
@@ -96,6 +97,35 @@ def _on_devices(table: NodeTable) -> list[Violation]:
     return found
 
 
+def _on_slices(table: NodeTable) -> list[Violation]:
+    """Every slice of a divided card is in one pod's instance, which its profile allows there."""
+    cards = {
+        (node.name, device.index): {profile.name: profile for profile in device.profiles}
+        for node in table.nodes()
+        for device in node.devices
+        if device.profiles
+    }
+    known = {node.name for node in table.nodes()}
+    holders: dict[tuple[str, int, int], str] = {}
+    found: list[Violation] = []
+    for gang in table.gangs():
+        for pod in gang.placement.pods:
+            for number, one in enumerate(pod.instances if pod.node in known else ()):
+                place = f"{one.profile} at slice {one.start} of card {one.card}"
+                profile = cards.get((pod.node, one.card), {}).get(one.profile)
+                if profile is None or one.start not in profile.starts:
+                    found.append(_violation(ViolationKind.DEVICE_MISSING, pod.node, place))
+                    continue
+                holder = f"{gang.workload}[{pod.rank}] instance {number}"
+                for piece in range(one.start, one.start + profile.slices):
+                    first = holders.setdefault((pod.node, one.card, piece), holder)
+                    if first != holder:
+                        message = f"slice {piece} of card {one.card}: {first}, {holder}"
+                        kind = ViolationKind.DEVICE_GIVEN_TWICE
+                        found.append(_violation(kind, pod.node, message))
+    return found
+
+
 def _one_card(given_to: list[tuple[str, Share | None]], memory: int) -> bool:
     """Whether all that is given out of a card are parts, and at most one card together."""
     parts = [share for _, share in given_to if share is not None]
@@ -128,14 +158,16 @@ def _in_gang(gang: Gang) -> list[Violation]:
 def _in_pod(workload: str, pod: PodAssignment, requests: Resources) -> list[Violation]:
     share = share_of(requests)
     asked = dict(requests) if share is None else {**requests, GPU: share.cards * 1000}
+    given = Counter({resource: len(set(indices)) for resource, indices in pod.devices.items()})
+    given.update(MIG_PREFIX + instance.profile for instance in pod.instances)
     return [
         _violation(
             ViolationKind.DEVICE_COUNT,
             workload,
-            f"{pod.pod_set}[{pod.index}]: {len(indices)} devices of {resource}",
+            f"{pod.pod_set}[{pod.index}]: {count} devices of {resource}",
         )
-        for resource, indices in pod.devices.items()
-        if len(set(indices)) * 1000 != asked.get(resource, 0)
+        for resource, count in given.items()
+        if count * 1000 != asked.get(resource, 0)
     ]
 
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from muster_domain.nodes import Node, NodeCondition
 from muster_domain.selectors import Taint
+from muster_scheduling.placement.geometry import Ask
 from muster_scheduling.placement.record import (
     PODS,
     NodeRecord,
@@ -271,6 +272,17 @@ class Columns:
         }
         pods = pods_fitting(free, shape, len(rows))
         return pods if share is None else np.minimum(pods, pods_sharing(self.cards.at(rows), share))
+
+    def dividing(self, ask: Ask, fits: Vector) -> Vector:
+        """Of the pods that fit on each node, those whose MIG instances fit on its cards together.
+
+        For asks of several profiles: those of one are counted in what is free.
+        """
+        fits = fits.copy()
+        for row in np.flatnonzero(fits).tolist():
+            if self.records[row].divided:
+                fits[row] = self.records[row].divisible().fitting(ask, int(fits[row]))
+        return fits
 
     def share_of_largest(self, shape: Shape) -> int:
         """The dominant share of one pod in the largest node, in parts of 2**20, rounded down."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from muster_domain.conditions import Explanation, UnplaceableReason
+from muster_domain.mig import MIG_PREFIX
 from muster_domain.quantity import format_quantity
 from muster_domain.queues import PlacementPolicy
 from muster_domain.workload import TopologyMode
@@ -109,7 +110,12 @@ def _left_on(table: NodeTable, name: str) -> str:
         if is_extended(resource)
     ]
     rest = [f"{format_quantity(free.get('cpu', 0))} cpu"] if not whole else []
-    return f"leaves {', '.join((*whole, *shared, *rest))}"
+    slices = [
+        f"{card.slices - card.slices_held} of {card.slices} slices of card {card.index}"
+        for card in table.record(name).divided
+        if card.slices_held
+    ]
+    return f"leaves {', '.join((*whole, *shared, *slices, *rest))}"
 
 
 def _refused(
@@ -236,7 +242,7 @@ def _resource_refusals(columns: Columns, found: Plan) -> list[Refusal]:
             refusals.append(
                 Refusal(
                     predicate=Predicate.RESOURCE,
-                    detail=resource,
+                    detail=resource + _of_slices(columns, resource, short),
                     nodes=int(np.count_nonzero(short)),
                     asked_milli=quantity,
                     largest_free_milli=largest,
@@ -251,7 +257,35 @@ def _resource_refusals(columns: Columns, found: Plan) -> list[Refusal]:
             left = left & ~apart
     if found.share is not None and left.any():
         refusals.append(_share_refusal(columns, found.share, left))
+    elif found.instances and left.any():
+        refusals.append(_instances_refusal(columns, found, left))
     return refusals
+
+
+def _of_slices(columns: Columns, resource: str, short: Mask) -> str:
+    """How many slices are free on cards that lack room for a MIG instance, where there are any."""
+    rows = np.flatnonzero(short).tolist() if resource.startswith(MIG_PREFIX) else []
+    cards = [card for row in rows for card in columns.records[row].divided]
+    if not cards:
+        return ""
+    free = max(card.slices - card.slices_held for card in cards)
+    return f" on {len(cards)} divided cards with at most {free} of {cards[0].slices} slices free"
+
+
+def _instances_refusal(columns: Columns, found: Plan, left: Mask) -> Refusal:
+    """Each of the MIG instances of a pod could be made, but not all of them."""
+    records = [columns.records[row] for row in np.flatnonzero(left).tolist()]
+    rules = next(card.rules for record in records for card in record.divided)
+    asked = sum(rules.profiles[name].slices * count for name, count in found.instances)
+    free = max(sum(card.slices - card.slices_held for card in record.divided) for record in records)
+    together = " and ".join(f"{count} x {name}" for name, count in found.instances)
+    return Refusal(
+        predicate=Predicate.RESOURCE,
+        detail=f"slices of cards for {together}",
+        nodes=len(records),
+        asked_milli=asked * MILLI,
+        largest_free_milli=free * MILLI,
+    )
 
 
 def _zone_refusal(columns: Columns, near: Near, apart: Mask) -> Refusal:

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from muster_domain.nodes import DeviceHealth
+from muster_domain.mig import MIG_CARD
+from muster_domain.nodes import DeviceHealth, PodAssignment
 from muster_scheduling.placement.table import NodeTable
 
 
@@ -42,10 +43,9 @@ def gangs_on_lost_devices(table: NodeTable, node: str) -> tuple[LostGang, ...]:
         if gang is None:
             continue
         lost = sum(
-            any((resource, index) not in healthy for index in indices)
+            any(device not in healthy for device in _devices_of(pod))
             for pod in gang.placement.pods
             if pod.node == node
-            for resource, indices in pod.devices.items()
         )
         if lost:
             found.append(
@@ -57,3 +57,8 @@ def gangs_on_lost_devices(table: NodeTable, node: str) -> tuple[LostGang, ...]:
                 )
             )
     return tuple(found)
+
+
+def _devices_of(pod: PodAssignment) -> list[tuple[str, int]]:
+    whole = [(resource, index) for resource, indices in pod.devices.items() for index in indices]
+    return whole + [(MIG_CARD, instance.card) for instance in pod.instances]

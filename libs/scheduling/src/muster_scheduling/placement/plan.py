@@ -9,6 +9,7 @@ from muster_domain.workload import TopologyMode
 from muster_scheduling.placement.columns import Columns, Shape, Vector
 from muster_scheduling.placement.domains import Domains, domains
 from muster_scheduling.placement.eligibility import Eligibility, eligibility
+from muster_scheduling.placement.geometry import Ask, ask_of
 from muster_scheduling.placement.record import pod_usage
 from muster_scheduling.placement.request import PodSetRequest
 from muster_scheduling.placement.seating import Seats
@@ -22,8 +23,8 @@ Unit = tuple[int, ...]
 class Plan:
     """One pod set against the nodes as they are: `fits` is how many of its pods each can seat.
 
-    `share` is the part of cards that a pod takes; `loss`, where nodes are ranked by it, orders
-    them by what a pod costs there.
+    `share` is the part of cards that a pod takes, `instances` are the MIG instances; `loss`, where
+    nodes are ranked by it, orders them by what a pod costs there.
     """
 
     pod_set: PodSetRequest
@@ -33,6 +34,7 @@ class Plan:
     fits: Vector
     share: Share | None = None
     loss: Vector | None = None
+    instances: Ask = ()
 
     @property
     def required(self) -> bool:
@@ -74,6 +76,9 @@ def plan(columns: Columns, pod_set: PodSetRequest, excluded: frozenset[str]) -> 
     near = pod_set.near
     if near is not None and near.strict:
         fits = np.minimum(fits, columns.zones.pods_fitting(near))
+    instances = ask_of(pod_set.requests)
+    if len(instances) > 1:
+        fits = columns.dividing(instances, fits)
     return Plan(
         pod_set=pod_set,
         shape=shape,
@@ -81,6 +86,7 @@ def plan(columns: Columns, pod_set: PodSetRequest, excluded: frozenset[str]) -> 
         domains=domains(columns, pod_set.topology_levels),
         fits=np.where(eligible.usable, fits, 0),
         share=share,
+        instances=instances,
     )
 
 

@@ -1,14 +1,18 @@
 """From counts per node to a seat for every pod: ranks, indices and devices."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import assert_never
 
 import numpy as np
 
-from muster_domain.nodes import Device, Placement, PodAssignment, TopologyAssignment
+from muster_domain.mig import profile_of
+from muster_domain.nodes import Device, MigInstance, Placement, PodAssignment, TopologyAssignment
 from muster_domain.queues import PlacementPolicy
 from muster_scheduling.placement.columns import Columns
 from muster_scheduling.placement.devices import pick_cards, pick_devices
+from muster_scheduling.placement.geometry import ask_of
 from muster_scheduling.placement.outcome import Gang, SeatedPodSet
 from muster_scheduling.placement.packing.mix import kind_of
 from muster_scheduling.placement.plan import Plan, Seating
@@ -28,10 +32,15 @@ def seat_members(
     Ranks follow pod sets as written and pod indices within a set. A set's nodes are taken in the
     order of their topology domains, then of their names, so that near ranks sit near each other.
     """
+    nodes = [
+        nodes_in_order(table.columns, found, seats)
+        for found, seats in zip(plans, seating.seats, strict=True)
+    ]
     hand_out = FreeDevices(table, request.policy)
+    hand_out.divide(zip(request.pod_sets, nodes, strict=True))
     pods: list[PodAssignment] = []
-    for found, seats in zip(plans, seating.seats, strict=True):
-        pods += _seat_set(table, hand_out, found, seats, first_rank=len(pods))
+    for pod_set, of_set in zip(request.pod_sets, nodes, strict=True):
+        pods += hand_out.seat(pod_set, of_set, first_rank=len(pods))
     return Gang(
         workload=request.workload,
         pod_sets=tuple(
@@ -82,8 +91,55 @@ class FreeDevices:
         self._free: dict[tuple[str, str], list[Device]] = {}
         self._cards: dict[str, Cards] = {}
         self._pinned: dict[str, dict[int, int]] = {}
+        self._instances: dict[tuple[str, str], list[MigInstance]] = {}
 
-    def take_zone(self, node: str, pod_set: PodSetRequest) -> tuple[int, ...]:
+    def divide(self, seats: Iterable[tuple[PodSetRequest, Sequence[str]]]) -> None:
+        """Make MIG instances for all pods to come, each set with the node of each of its pods.
+
+        For all of a node at once, since a small one may be where it leaves no room for a large one.
+        """
+        asked: dict[str, Counter[str]] = {}
+        for pod_set, nodes in seats:
+            ask = ask_of(pod_set.requests)
+            for node in nodes if ask else ():
+                asked.setdefault(node, Counter()).update(dict(ask))
+        for node, counts in asked.items():
+            given = self._table.record(node).divisible().give(tuple(sorted(counts.items())))
+            for instance in given[1] if given is not None else ():
+                self._instances.setdefault((node, instance.profile), []).append(instance)
+
+    def seat(
+        self, pod_set: PodSetRequest, nodes: Sequence[str], *, first_rank: int
+    ) -> list[PodAssignment]:
+        """The pods of a set on their nodes, with all that each gets there."""
+        pods: list[PodAssignment] = []
+        for index, node in enumerate(nodes):
+            seat = PodAssignment(
+                pod_set=pod_set.name, index=index, rank=first_rank + index, node=node
+            )
+            pods.append(self.furnish(seat, pod_set))
+        return pods
+
+    def furnish(self, seat: PodAssignment, pod_set: PodSetRequest) -> PodAssignment:
+        """A seat with one more pod's zones and devices of its node."""
+        zones = self._take_zone(seat.node, pod_set)
+        devices = self._take(seat.node, pod_set, zones)
+        instances = self._take_instances(seat.node, pod_set, devices)
+        return replace(seat, zones=zones, devices=devices, instances=instances)
+
+    def _take_instances(
+        self, node: str, pod_set: PodSetRequest, devices: Mapping[str, tuple[int, ...]]
+    ) -> tuple[MigInstance, ...]:
+        taken: list[MigInstance] = []
+        for resource in sorted(pod_set.requests):
+            made = self._instances.get((node, profile_of(resource)))
+            count = pod_set.requests[resource] // MILLI - len(devices.get(resource, ()))
+            if made and count > 0:
+                taken += made[:count]
+                del made[:count]
+        return tuple(taken)
+
+    def _take_zone(self, node: str, pod_set: PodSetRequest) -> tuple[int, ...]:
         """The NUMA zone of one more pod on a node: the one with least left over that holds it.
 
         None where it does not ask for one, or no zone holds it.
@@ -110,10 +166,9 @@ class FreeDevices:
         free = self._free.get((node, resource))
         return self._table.record(node).free_devices(resource) if free is None else free
 
-    def take(
-        self, node: str, pod_set: PodSetRequest, zones: tuple[int, ...] = ()
+    def _take(
+        self, node: str, pod_set: PodSetRequest, zones: tuple[int, ...]
     ) -> dict[str, tuple[int, ...]]:
-        """The devices of one more pod on a node, by resource; from its zones where it has any."""
         share = share_of(pod_set.requests)
         given = {} if share is None else {GPU: self._take_share(node, pod_set, share)}
         for resource in sorted(pod_set.requests):
@@ -123,7 +178,7 @@ class FreeDevices:
             free = self._free_of(node, resource)
             near = [device for device in free if device.numa_node in zones]
             usable = near if len(near) >= count else free
-            picked = pick_devices(usable, count) if free else ()
+            picked = pick_devices(usable, min(count, len(free))) if free else ()
             self._free[node, resource] = [device for device in free if device.index not in picked]
             if picked:
                 given[resource] = picked
@@ -145,22 +200,3 @@ class FreeDevices:
                 assert_never(self._policy)
         indices = record.card_indices
         return tuple(indices[position] for position in pick_cards(cards, share, loss))
-
-
-def _seat_set(
-    table: NodeTable, hand_out: FreeDevices, found: Plan, seats: Seats, *, first_rank: int
-) -> list[PodAssignment]:
-    pods: list[PodAssignment] = []
-    for index, node in enumerate(nodes_in_order(table.columns, found, seats)):
-        zones = hand_out.take_zone(node, found.pod_set)
-        pods.append(
-            PodAssignment(
-                pod_set=found.pod_set.name,
-                index=index,
-                rank=first_rank + index,
-                node=node,
-                devices=hand_out.take(node, found.pod_set, zones),
-                zones=zones,
-            )
-        )
-    return pods

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from muster_domain.nodes import Device, DeviceHealth, Node, NodeCondition
+from muster_domain.mig import MIG_PREFIX, profile_of
+from muster_domain.nodes import Device, DeviceHealth, MigInstance, Node, NodeCondition
 from muster_domain.quantity import Resources
+from muster_scheduling.placement.geometry import Card, Divisible, card_of
 from muster_scheduling.placement.outcome import Gang
 from muster_scheduling.placement.shares import (
     GPU,
@@ -25,13 +27,15 @@ MILLI = 1000
 class Holding:
     """What one gang holds on one node: milli-units and device indices, by resource.
 
-    `shares` are parts of cards, by the card's index; `pinned` milli-units of cpu by NUMA zone.
+    `shares` are parts of cards, by the card's index; `pinned` milli-units of cpu by NUMA zone;
+    `instances` parts of cards that are divided as pods need them.
     """
 
     usage: dict[str, int] = field(default_factory=dict[str, int])
     devices: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
     shares: list[tuple[int, Share]] = field(default_factory=list[tuple[int, Share]])
     pinned: dict[int, int] = field(default_factory=dict[int, int])
+    instances: list[MigInstance] = field(default_factory=list[MigInstance])
 
 
 @dataclass(slots=True)
@@ -39,7 +43,8 @@ class NodeRecord:
     """A node's own report, and the sum of the seats bound to it.
 
     `node` is `None` while gangs are seated on a node that has not reported or was removed.
-    `card_indices` are those of its cards, by their position among the node's `Cards`.
+    `card_indices` are those of its cards, by their position among the node's `Cards`. `divided` are
+    the cards that are given out in MIG instances, made as pods need them.
     """
 
     name: str
@@ -51,6 +56,7 @@ class NodeRecord:
     pinned: dict[int, int] = field(default_factory=dict[int, int])
     gangs: dict[str, Holding] = field(default_factory=dict[str, Holding])
     card_indices: tuple[int, ...] = ()
+    divided: tuple[Card, ...] = ()
     _healthy: dict[str, list[Device]] = field(default_factory=dict[str, list[Device]])
 
     def report(self, node: Node | None) -> None:
@@ -63,6 +69,7 @@ class NodeRecord:
             of_resource = self._healthy.setdefault(device.resource, [])
             if device.health is DeviceHealth.HEALTHY:
                 of_resource.append(device)
+        self._divide()
 
     def add(self, workload: str, holding: Holding) -> None:
         """Seat a gang's pods here."""
@@ -70,6 +77,7 @@ class NodeRecord:
         for resource, quantity in holding.usage.items():
             self.used[resource] = self.used.get(resource, 0) + quantity
         self._count_devices(holding)
+        self._divide()
 
     def remove(self, workload: str) -> None:
         """Take a gang's pods away; the record is then as if they had never been here."""
@@ -83,6 +91,7 @@ class NodeRecord:
         self.taken, self.shared, self.pinned = {}, {}, {}
         for other in self.gangs.values():
             self._count_devices(other)
+        self._divide()
 
     def free_milli(self, resource: str) -> int:
         """What is left, below zero where a node shrank under its pods.
@@ -92,9 +101,20 @@ class NodeRecord:
         if self.node is None:
             return 0
         left = self.node.allocatable.get(resource, 0) - self.used.get(resource, 0)
+        if self.divided and resource.startswith(MIG_PREFIX):
+            return min(left, MILLI * self.divisible().room(profile_of(resource)))
         if resource in self._healthy:
             left = min(left, MILLI * len(self.free_devices(resource)))
         return left
+
+    def divisible(self) -> Divisible:
+        """What there is for pods that ask for MIG instances."""
+        fixed = {
+            profile_of(resource): len(self.free_devices(resource))
+            for resource in self._healthy
+            if resource.startswith(MIG_PREFIX)
+        }
+        return Divisible(fixed, self.divided)
 
     def free_devices(self, resource: str) -> list[Device]:
         """Healthy devices that nobody holds, in the node's order."""
@@ -143,6 +163,21 @@ class NodeRecord:
         of_zone = sum(MILLI * len(zone.cpus) for zone in zones if zone.number == number)
         return of_zone - self.pinned.get(number, 0)
 
+    def _divide(self) -> None:
+        cards = [d for d in self.node.devices if d.profiles] if self.node is not None else []
+        if not cards:
+            self.divided = ()
+            return
+        held: dict[int, list[MigInstance]] = {}
+        for holding in self.gangs.values():
+            for instance in holding.instances:
+                held.setdefault(instance.card, []).append(instance)
+        self.divided = tuple(
+            card_of(device, held.get(device.index, ()))
+            for device in cards
+            if device.health is DeviceHealth.HEALTHY
+        )
+
     def _count_devices(self, holding: Holding) -> None:
         for resource, indices in holding.devices.items():
             self.taken.setdefault(resource, set()).update(indices)
@@ -181,6 +216,7 @@ def holdings(gang: Gang) -> dict[str, Holding]:
                 holding.shares += [(index, share) for index in indices]
             else:
                 holding.devices.setdefault(resource, set()).update(indices)
+        holding.instances += pod.instances
         for zone in pod.zones:
             cpu_milli = usage_of[pod.pod_set].get("cpu", 0)
             holding.pinned[zone] = holding.pinned.get(zone, 0) + cpu_milli

@@ -105,6 +105,7 @@ def _reseat(
     new_nodes: dict[str, list[str]],
 ) -> list[PodAssignment]:
     hand_out = FreeDevices(table)
+    hand_out.divide((sets[name], nodes) for name, nodes in new_nodes.items())
     number = gang.placement.replacements + 1
     left = {name: iter(nodes) for name, nodes in new_nodes.items()}
     pods: list[PodAssignment] = []
@@ -112,10 +113,8 @@ def _reseat(
         if pod.node != lost_node:
             pods.append(pod)
             continue
-        node = next(left[pod.pod_set])
-        zones = hand_out.take_zone(node, sets[pod.pod_set])
-        devices = hand_out.take(node, sets[pod.pod_set], zones)
-        pods.append(replace(pod, node=node, devices=devices, replacement=number, zones=zones))
+        seat = replace(pod, node=next(left[pod.pod_set]), replacement=number)
+        pods.append(hand_out.furnish(seat, sets[pod.pod_set]))
     return pods
 
 

@@ -50,7 +50,8 @@ def _attempts(columns: Columns, request: GangRequest, plans: Sequence[Plan]) -> 
 
 def _exhaustive(columns: Columns, plans: Sequence[Plan]) -> Seating | None:
     if len(plans) == 1 or any(
-        p.required or p.pod_set.by_topology or p.share or p.pod_set.near for p in plans
+        p.required or p.pod_set.by_topology or p.share or p.instances or p.pod_set.near
+        for p in plans
     ):
         return None
     least = tuple(found.pod_set.least for found in plans)

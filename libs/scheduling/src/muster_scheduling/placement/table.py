@@ -190,6 +190,7 @@ def _check_free(record: NodeRecord, holding: Holding) -> None:
             raise Conflict(f"node {record.name}: a device of {resource} is not free any more")
     if holding.shares:
         _check_shares(record, holding)
+    _check_instances(record, holding)
     for zone, cpu_milli in holding.pinned.items():
         if record.free_in_zone(zone) < cpu_milli:
             raise Conflict(f"node {record.name}: NUMA zone {zone} has not enough cpu left")
@@ -203,3 +204,13 @@ def _check_shares(record: NodeRecord, holding: Holding) -> None:
         if index not in indices or not cards.room(share)[indices.index(index)]:
             raise Conflict(f"node {record.name}: card {index} has no room for the share any more")
         cards.give(indices.index(index), share)
+
+
+def _check_instances(record: NodeRecord, holding: Holding) -> None:
+    cards = {card.index: card for card in record.divided}
+    for instance in holding.instances:
+        card = cards.get(instance.card)
+        if card is None or not card.takes(instance.profile, instance.start):
+            where = f"{instance.profile} at slice {instance.start} of card {instance.card}"
+            raise Conflict(f"node {record.name}: {where} is not free any more")
+        cards[instance.card] = card.give(instance.profile, instance.start)

@@ -24,7 +24,7 @@ from muster_scheduling.placement.outcome import (
     Unplaceable,
 )
 from muster_scheduling.placement.ranks import FreeDevices
-from muster_scheduling.placement.request import GangRequest
+from muster_scheduling.placement.request import GangRequest, PodSetRequest
 from muster_scheduling.placement.table import NodeTable
 from muster_scheduling.snapshot.catalog import Configuration
 from muster_scheduling.volcano.opening import DEFAULT_QUEUE
@@ -300,23 +300,17 @@ def _placed(
     table: NodeTable, workload: Workload, request: GangRequest, nodes: Mapping[int, str]
 ) -> Placed:
     """Seats on the nodes that the session chose; pods that found none leave no gap in the ranks."""
-    hand_out = FreeDevices(table, request.policy)
-    pods: list[PodAssignment] = []
+    chosen: list[tuple[PodSetRequest, list[str]]] = []
     first = 0
     for pod_set in request.pod_sets:
         ranks = range(first, first + pod_set.count)
-        chosen = [nodes[rank] for rank in ranks if rank in nodes]
+        chosen.append((pod_set, [nodes[rank] for rank in ranks if rank in nodes]))
         first += pod_set.count
-        pods += [
-            PodAssignment(
-                pod_set=pod_set.name,
-                index=index,
-                rank=len(pods) + index,
-                node=node,
-                devices=hand_out.take(node, pod_set),
-            )
-            for index, node in enumerate(chosen)
-        ]
+    hand_out = FreeDevices(table, request.policy)
+    hand_out.divide(chosen)
+    pods: list[PodAssignment] = []
+    for pod_set, of_set in chosen:
+        pods += hand_out.seat(pod_set, of_set, first_rank=len(pods))
     counts = Counter(pod.pod_set for pod in pods)
     seated = tuple(
         SeatedPodSet(

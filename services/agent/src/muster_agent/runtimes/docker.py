@@ -27,10 +27,10 @@ from muster_agent.runtimes import Observe, Processors, Write
 from muster_contracts.envelope import derived_id
 from muster_contracts.pod_environment import (
     GPU_RESOURCE,
-    MIG_PREFIX,
     container_environment,
     expand,
 )
+from muster_domain.mig import MIG_PREFIX
 
 RETRY_S = 1.0
 POD_LABEL = "dev.muster.pod"

@@ -29,12 +29,12 @@ from muster_agent.pods import (
 from muster_agent.runtimes import Observe, Processors, Write, keeper
 from muster_agent.runtimes.tail import Tail
 from muster_contracts.pod_environment import (
-    MIG_PREFIX,
     command_line,
     container_environment,
     device_variables,
 )
 from muster_contracts.subjects import token
+from muster_domain.mig import MIG_PREFIX
 
 POLL_S = 0.1
 SWEEP_PAUSE_MAX_S = 2.0
