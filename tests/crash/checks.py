@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from muster_accounting.facts import INPUTS, read_fact
+from muster_accounting.facts import INPUTS, read_fact, told
 from muster_accounting.store import UsageStore
 from muster_contracts import codec, events, subjects
 from muster_contracts.jobs import Decision
@@ -19,8 +19,6 @@ from muster_domain.nodes import Placement
 from muster_domain.workload import Workload
 from muster_ledger.redis_store import RedisStore
 from muster_ledger.store import OUTBOX_START
-from muster_rating.attempts import Attempt
-from muster_rating.capacity import NodeFact
 from muster_runtime.bus import Bus
 from muster_runtime.reader import Received
 from muster_stack.bus import joined
@@ -193,13 +191,7 @@ async def differing_books(stack: Stack, folder: Path) -> list[str]:
         await fresh.claim(1, 0)
         for start in range(0, len(facts), BATCH):
             batch = facts[start : start + BATCH]
-            await fresh.apply_facts(
-                1,
-                start + 1,
-                0,
-                [fact for fact in batch if isinstance(fact, Attempt)],
-                [fact for fact in batch if isinstance(fact, NodeFact)],
-            )
+            await fresh.apply_facts(1, start + 1, 0, told(batch))
         wanted = (await fresh.all_attempts(), await fresh.node_facts())
 
         async def is_equal() -> bool:

@@ -11,6 +11,13 @@ from muster_accounting.metrics import AccountingMetrics
 from muster_accounting.store import UsageStore
 from muster_accounting.token_answers import TokenTerms
 from muster_contracts import codec, envelope, events, subjects
+from muster_contracts.observations import (
+    BLOCK_MS,
+    MINUTE_MS,
+    MINUTES,
+    DevicesObserved,
+    ObservedUse,
+)
 from muster_contracts.queries import CostQuestion, CostReport
 from muster_contracts.subjects import Service
 from muster_domain.conditions import EvictionReason, Explanation, Outcome
@@ -150,6 +157,26 @@ class Log:
         fact = events.NodeConditionChanged(node=name, condition=condition, at_ms=at_ms)
         subject = subjects.placement_node_event("node_condition_changed", name)
         self.say(Service.PLACEMENT, fact, subject, at_ms)
+
+    def observe(self, job: Job, block: int, observed: int, busy: int) -> Received:
+        """On every node of a job, for a minute of each GPU, `observed` and `busy` percent of it.
+
+        Blocks are counted from the first hour, six of them in each.
+        """
+        each = job.gpus // len(job.nodes) * 1000 * MINUTE_MS // 100
+        for node in job.nodes:
+            use = ObservedUse(
+                workload_id=job.workload.id,
+                attempt=job.attempt,
+                resource=GPU,
+                observed=(each * observed, *(0,) * (MINUTES - 1)),
+                busy=(each * busy, *(0,) * (MINUTES - 1)),
+            )
+            from_ms = clock(0) + block * BLOCK_MS
+            fact = DevicesObserved(node=node, from_ms=from_ms, uses=(use,))
+            subject = subjects.node_event("devices_observed", node)
+            self.say(Service.AGENT, fact, subject, from_ms + BLOCK_MS)
+        return self.messages[-1]
 
     def reserve(self, job: Job, at_h: int) -> None:
         state = Reserved(

@@ -10,6 +10,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from muster_accounting.bookkeeper import Bookkeeper
+from muster_accounting.facts import Told
 from muster_accounting.meter import DRIFT_EVERY_S, Meter
 from muster_accounting.metrics import AccountingMetrics
 from muster_accounting.rebuild import Comparison, compare, rebuild
@@ -177,7 +178,8 @@ async def test_the_books_are_rebuilt_from_the_log_alone(bus: Bus, home: Home) ->
             question = codec.decode(CostQuestion, json.dumps(MONTH).encode())
             again = await books.report(replace(question, by="cluster_queue"), NOW_MS)
             assert again == lent
-            await fresh.apply_facts(2, 10**6, 0, [Attempt(workload_id="x", number=1)], [])
+            lost = Told(attempts=(Attempt(workload_id="x", number=1),))
+            await fresh.apply_facts(2, 10**6, 0, lost)
             assert len((await compare(meter.store, fresh)).differences) == 1
         finally:
             await fresh.close()

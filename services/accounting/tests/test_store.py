@@ -10,6 +10,7 @@ from sqlalchemy import Connection, text
 
 from muster_accounting import schema
 from muster_accounting.engine import migrate, open_engine
+from muster_accounting.facts import Told
 from muster_accounting.store import Progress, UsageStore
 from muster_domain.errors import Conflict, NotFound, Transient
 from muster_rating.attempts import Attempt
@@ -94,12 +95,12 @@ async def test_a_database_that_is_away_is_asked_again(doomed: PostgresServer) ->
         doomed.kill()
         try:
             with pytest.raises(Transient):
-                await store.apply_facts(1, 5, 0, [], [])
+                await store.apply_facts(1, 5, 0, Told())
             with pytest.raises(Transient):
                 await store.all_attempts()
         finally:
             doomed.restart()
-        await store.apply_facts(1, 5, 0, [], [])
+        await store.apply_facts(1, 5, 0, Told())
         assert (await store.claim(2, 0)).events_sequence == 5
     finally:
         await store.close()
@@ -108,11 +109,11 @@ async def test_a_database_that_is_away_is_asked_again(doomed: PostgresServer) ->
 async def test_a_write_that_is_cancelled_leaves_nothing_locked(home: Home) -> None:
     """Whoever takes over writes at once, wherever the one before was cut off."""
     first, second = await prepared(home), await prepared(home)
-    attempts = [Attempt(workload_id="w", number=number) for number in range(1, 9)]
+    attempts = tuple(Attempt(workload_id="w", number=number) for number in range(1, 9))
     try:
         for epoch, steps in enumerate(range(40), 1):
             await first.claim(epoch, 0)
-            write = asyncio.create_task(first.apply_facts(epoch, epoch, 0, attempts, []))
+            write = asyncio.create_task(first.apply_facts(epoch, epoch, 0, Told(attempts=attempts)))
             for _ in range(steps):
                 await asyncio.sleep(0)
             write.cancel()

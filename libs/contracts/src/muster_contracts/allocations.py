@@ -35,6 +35,7 @@ class AllocationQuestion:
 class AllocationRow:
     """One allocation. `key` are the parts of `name`; `properties` has those that all share.
 
+    Of `time`, `observed` was looked at by an agent, and devices worked in `busy` of that.
     `cost_micros` includes `idle_cost_micros`, the share of idle. The totals of a set sum to the
     exact sum, rounded once.
     """
@@ -51,6 +52,8 @@ class AllocationRow:
     properties: Mapping[str, str] = field(default_factory=dict[str, str])
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
+    observed: Mapping[str, int] = field(default_factory=dict[str, int])
+    busy: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

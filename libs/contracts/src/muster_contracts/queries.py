@@ -456,7 +456,8 @@ class CostLine:
 
     `cost_micros` is None where the flavor has no price; where only some of the row has none, that
     part is in `unpriced_time`. Of `resource_time`, `borrowed_time` was above the queue's nominal
-    quota and `lost_time` (worth `lost_cost_micros`) went into attempts that were preempted.
+    quota and `lost_time` (worth `lost_cost_micros`) went into attempts that were preempted;
+    `observed_time` was looked at by an agent, and devices worked in `busy_time` of that.
     `waiting_time` is quota held before there were seats; it is not part of `resource_time` and
     costs nothing. `lent_time` is nominal quota that others used and `nominal_time` all of it, by
     queue only. The cost is that of `charged_time`: `resource_time` and `idle_time`, the share of
@@ -477,6 +478,8 @@ class CostLine:
     idle_time: Mapping[str, int] = field(default_factory=dict[str, int])
     idle_cost_micros: int = 0
     nominal_time: Mapping[str, int] = field(default_factory=dict[str, int])
+    observed_time: Mapping[str, int] = field(default_factory=dict[str, int])
+    busy_time: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

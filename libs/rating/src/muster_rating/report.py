@@ -24,6 +24,7 @@ from muster_rating.charging import (
 )
 from muster_rating.dimensions import QUEUE, KeyOf, key_of
 from muster_rating.holdings import Holding, holdings_by_pair
+from muster_rating.observations import AttemptKey, Observation, Observations
 from muster_rating.prices import Price, PriceBook
 from muster_rating.rollups import NOBODY, Holder, Roll, absorb, between
 from muster_rating.slices import Metered, Slice, add, measure, spans_by_pair
@@ -59,6 +60,7 @@ class Books:
     capacity: tuple[CapacitySpan, ...]
     catalogs: tuple[Catalog, ...] = ()
     rolls: tuple[Roll, ...] = ()
+    observations: Observations = field(default_factory=dict[AttemptKey, tuple[Observation, ...]])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -66,8 +68,9 @@ class Row:
     """Milli-unit-milliseconds by resource, and the exact cost in micro-units of the currency.
 
     `charged` is what is paid for: `held` and `idle`, the shared part of what nobody held, on the
-    basis of usage. `borrowed` and `lost` are parts of `held`; `waiting`, `lent` and `nominal` are
-    not. `unpriced` is the part of `charged` that has no price; `cost` is that of the rest.
+    basis of usage. `borrowed`, `lost` and `observed`, of which devices were `busy`, are parts of
+    `held`; `waiting`, `lent` and `nominal` are not. `unpriced` is the part of `charged` that has no
+    price; `cost` is that of the rest.
     """
 
     key: str
@@ -80,6 +83,8 @@ class Row:
     waiting: dict[str, int] = field(default_factory=dict[str, int])
     lent: dict[str, int] = field(default_factory=dict[str, int])
     nominal: dict[str, int] = field(default_factory=dict[str, int])
+    observed: dict[str, int] = field(default_factory=dict[str, int])
+    busy: dict[str, int] = field(default_factory=dict[str, int])
     unpriced: dict[str, int] = field(default_factory=dict[str, int])
     cost: Fraction = Fraction(0)
     idle_cost: Fraction = Fraction(0)
@@ -147,6 +152,7 @@ def cost_table(
             ],
             capacity=[s for s in spans.get(pair, ()) if window.overlap_ms(s.start_ms, s.end_ms)],
             catalogs=books.catalogs,
+            observations=books.observations,
         )
         found = [
             (builder.measure(metered, books.rolls, rated.window), rated.price)
@@ -213,6 +219,8 @@ class _Builder:
             add(row.borrowed, resource, cell.borrowed)
             add(row.lost, resource, cell.lost)
             add(row.waiting, resource, cell.waiting)
+            add(row.observed, resource, cell.observed)
+            add(row.busy, resource, cell.busy)
             if price is not None:
                 row.lost_cost += price.micros_per_unit * cell.lost
         if self.by == QUEUE and self.keep is None:

@@ -12,6 +12,7 @@ from muster_rating.attempts import Attempt, Owner, Pair, settled
 from muster_rating.capacity import CapacitySpan
 from muster_rating.catalogs import Catalog
 from muster_rating.holdings import Holding, holdings_by_pair
+from muster_rating.observations import NOTHING_OBSERVED, Observations
 from muster_rating.prices import HOUR_MS
 from muster_rating.slices import Cell, Metered, Slice, add, add_all, measure, spans_by_pair
 from muster_rating.windows import Window
@@ -65,6 +66,7 @@ def roll(
     capacity: Iterable[CapacitySpan],
     catalogs: Sequence[Catalog],
     window: Window,
+    observations: Observations = NOTHING_OBSERVED,
 ) -> Roll:
     """Measure a window. `attempts` are all that may have held something in it."""
     holdings = holdings_by_pair(settled(attempts))
@@ -79,6 +81,7 @@ def roll(
             ],
             capacity=[s for s in spans.get(pair, ()) if window.overlap_ms(s.start_ms, s.end_ms)],
             catalogs=catalogs,
+            observations=observations,
         )
         of_pair: Slice[Holder] = Slice()
         measure(of_pair, metered, window, holder_of, nodes=True)

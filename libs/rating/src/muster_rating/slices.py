@@ -15,6 +15,7 @@ from muster_rating.catalogs import Catalog, QueueQuota, quota_windows
 from muster_rating.charging import Quotas
 from muster_rating.holdings import Holding
 from muster_rating.metering import EMPTY, Balance, balance, idle_by_node, seats_of
+from muster_rating.observations import AttemptKey, Observation, Observations, observed_of
 from muster_rating.windows import Window
 
 K = TypeVar("K", bound=Hashable)
@@ -22,12 +23,17 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(slots=True)
 class Cell:
-    """What one key had; `borrowed` and `lost` are parts of `held`."""
+    """What one key had; `borrowed`, `lost` and `observed` are parts of `held`.
+
+    `observed` is what was looked at, and `busy` the part of it in which devices worked.
+    """
 
     held: int = 0
     borrowed: int = 0
     lost: int = 0
     waiting: int = 0
+    observed: int = 0
+    busy: int = 0
 
     def add(self, other: "Cell") -> None:
         """Add another stretch or key."""
@@ -35,6 +41,8 @@ class Cell:
         self.borrowed += other.borrowed
         self.lost += other.lost
         self.waiting += other.waiting
+        self.observed += other.observed
+        self.busy += other.busy
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,6 +75,7 @@ class Metered:
     holdings: Sequence[Holding]
     capacity: Sequence[CapacitySpan]
     catalogs: Sequence[Catalog]
+    observations: Observations = field(default_factory=dict[AttemptKey, tuple[Observation, ...]])
 
 
 KeyOfHolding = Callable[[Holding], K | None]
@@ -81,6 +90,8 @@ def measure(
     into.balance += balance(pair, metered.holdings, metered.capacity, window)
     for part, quotas in quota_windows(metered.catalogs, pair, window):
         _measure_owners(into, metered.holdings, part, quotas, key)
+    if metered.observations:
+        _measure_observed(into, metered, window, key)
     if nodes:
         idle = idle_by_node(pair, metered.holdings, metered.capacity, window)
         add_all(into.idle_on, idle)
@@ -110,6 +121,17 @@ def _measure_owners(
     add_all(into.quotas.lent, found.lent)
     add_all(into.quotas.nominal, found.nominal)
     add_all(into.quotas.unused, found.unused)
+
+
+def _measure_observed(
+    into: Slice[K], metered: Metered, window: Window, key: KeyOfHolding[K]
+) -> None:
+    for holding in metered.holdings:
+        for one in observed_of(metered.observations, holding, metered.pair, window):
+            whose = key(holding)
+            if whose is not None:
+                cell = Cell(observed=one.observed, busy=one.busy)
+                into.cells.setdefault(whose, Cell()).add(cell)
 
 
 def _lost(holding: Holding, window: Window) -> int:

@@ -163,6 +163,8 @@ def _row(key: Key, allocation: Allocation, total_micros: int) -> AllocationRow:
         properties={name: value for name, value in shown.items() if value},
         labels=properties.labels,
         annotations=properties.annotations,
+        observed=dict(allocation.observed),
+        busy=dict(allocation.busy),
     )
 
 

@@ -77,10 +77,15 @@ def _line(row: Row) -> CostLine:
         idle_time=_sorted(row.idle),
         idle_cost_micros=row.idle_cost_micros,
         nominal_time=_sorted(row.nominal),
+        observed_time=_sorted(row.observed),
+        busy_time=_sorted(row.busy),
     )
 
 
-_TIMES = ("held", "charged", "idle", "borrowed", "lost", "waiting", "lent", "nominal", "unpriced")
+_TIMES = (
+    *("held", "charged", "idle", "borrowed", "lost", "waiting", "lent", "nominal", "unpriced"),
+    *("observed", "busy"),
+)
 
 
 def _total(table: Table) -> CostLine:

@@ -14,7 +14,7 @@ import structlog
 from muster_accounting.allocation_answers import allocations, assets, window_of
 from muster_accounting.answers import cost_report
 from muster_accounting.declarations import Declarations
-from muster_accounting.facts import Fact, Requests, read_fact
+from muster_accounting.facts import Fact, read_fact, told
 from muster_accounting.notes import note
 from muster_accounting.statement_answers import check_closing, draft, month_asked, page
 from muster_accounting.statement_answers import window_of as books_window
@@ -29,7 +29,8 @@ from muster_contracts.streams import EVENTS
 from muster_contracts.tokens import TokenReport, TokensQuestion
 from muster_domain.errors import InvalidValue
 from muster_rating.attempts import Attempt
-from muster_rating.capacity import NodeFact, with_node_flavors
+from muster_rating.capacity import with_node_flavors
+from muster_rating.observations import by_attempt
 from muster_rating.periods import Period
 from muster_rating.prices import PriceBook
 from muster_rating.report import Books
@@ -100,20 +101,17 @@ class Bookkeeper:
 
         Raises `Fenced`, `Transient`.
         """
-        attempts = [fact for fact in facts if isinstance(fact, Attempt)]
-        nodes = [fact for fact in facts if isinstance(fact, NodeFact)]
-        uses = [use for fact in facts if isinstance(fact, Requests) for use in fact.uses]
+        known = told(facts)
         until_ms = max([self.facts_until_ms, *(newest_ms(fact) for fact in facts)])
         async with self.turn:
-            now = await self.store.apply_facts(
-                self.epoch, sequence, until_ms, attempts, nodes, uses
-            )
+            now = await self.store.apply_facts(self.epoch, sequence, until_ms, known)
             self.view.take_attempts(now)
-            self.view.take_node_facts(nodes)
+            self.view.take_node_facts(known.nodes)
         self.facts_until_ms = until_ms
-        self.metrics.facts.labels("attempt").inc(len(attempts))
-        self.metrics.facts.labels("node").inc(len(nodes))
-        self.metrics.facts.labels("token").inc(len(uses))
+        self.metrics.facts.labels("attempt").inc(len(known.attempts))
+        self.metrics.facts.labels("node").inc(len(known.nodes))
+        self.metrics.facts.labels("token").inc(len(known.uses))
+        self.metrics.facts.labels("observation").inc(len(known.observations))
         backwards = [attempt for attempt in now if attempt.closing and attempt.runs_backwards]
         self.metrics.clamped.inc(len(backwards))
 
@@ -210,6 +208,7 @@ class Bookkeeper:
             for part in live:
                 for attempt in await self.store.attempts_in(part):
                     found[attempt.key] = attempt
+            observed = [one for part in live for one in await self.store.observations_in(part)]
             attempts = [found[key] for key in sorted(found)]
             spans = tuple(self.view.spans)
             catalogs = tuple(self.view.declarations.catalogs)
@@ -221,6 +220,7 @@ class Bookkeeper:
                         capacity=spans,
                         catalogs=catalogs,
                         rolls=tuple(rolls),
+                        observations=by_attempt(observed),
                     )
                 )
 

@@ -10,13 +10,23 @@
 | workload_finished                           | its closing with the outcome              |
 | node_registered, node_condition_changed     | a node's report, a node's turn            |
 | tokens_reported                             | requests to served models                 |
+| devices_observed                            | how busy devices of attempts were         |
 
 Times are the owners' own: those in the states, and the envelope's where a state has none.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from muster_contracts import codec, envelope, events, subjects
+from muster_contracts.observations import (
+    BLOCK_MS,
+    MINUTE_MS,
+    MINUTES,
+    USES_MAX,
+    DevicesObserved,
+    ObservedUse,
+)
 from muster_contracts.subjects import Service
 from muster_contracts.tokens import TokensReported
 from muster_domain.errors import InvalidValue
@@ -39,6 +49,8 @@ from muster_rating.attempts import (
     sum_charges,
 )
 from muster_rating.capacity import NodeFact, NodeReport, NodeTurn
+from muster_rating.observations import Observation
+from muster_rating.prices import HOUR_MS
 from muster_runtime.reader import Received
 from muster_scheduling.snapshot.volcano import VOLCANO_FLAVOR
 
@@ -55,6 +67,7 @@ _OF_ADMISSION = (
 INPUTS: tuple[str, ...] = (
     *(subjects.facts_of(Service.ADMISSION, name) for name in _OF_ADMISSION),
     subjects.facts_of(Service.AGENT, "node_registered"),
+    subjects.facts_of(Service.AGENT, "devices_observed"),
     subjects.facts_of(Service.PLACEMENT, "node_condition_changed"),
     subjects.facts_of(Service.GATEWAY, "tokens_reported"),
 )
@@ -69,7 +82,38 @@ class Requests:
     uses: tuple[TokenUse, ...]
 
 
-Fact = Attempt | NodeFact | Requests
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """How busy devices were, which became known at `at_ms`."""
+
+    at_ms: int
+    observations: tuple[Observation, ...]
+
+
+Fact = Attempt | NodeFact | Requests | Observed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """Facts by what is kept of them, each in the order in which they came."""
+
+    attempts: tuple[Attempt, ...] = ()
+    nodes: tuple[NodeFact, ...] = ()
+    uses: tuple[TokenUse, ...] = ()
+    observations: tuple[Observation, ...] = ()
+
+
+def told(facts: Iterable[Fact]) -> Told:
+    """What facts tell."""
+    known = tuple(facts)
+    return Told(
+        attempts=tuple(fact for fact in known if isinstance(fact, Attempt)),
+        nodes=tuple(fact for fact in known if isinstance(fact, NodeReport | NodeTurn)),
+        uses=tuple(use for fact in known if isinstance(fact, Requests) for use in fact.uses),
+        observations=tuple(
+            one for fact in known if isinstance(fact, Observed) for one in fact.observations
+        ),
+    )
 
 
 def read_fact(received: Received) -> Fact | None:
@@ -82,10 +126,47 @@ def read_fact(received: Received) -> Fact | None:
             return _report(node, at_ms, said.id)
         case TokensReported(uses=uses):
             return Requests(at_ms=at_ms, uses=uses)
+        case DevicesObserved():
+            return Observed(at_ms=at_ms, observations=tuple(_observations(fact)))
         case events.NodeConditionChanged(node=name, condition=condition, at_ms=since_ms):
             return NodeTurn(node=name, at_ms=since_ms, id=said.id, condition=condition)
         case _:
             return _read_workload_fact(fact, at_ms)
+
+
+def _observations(fact: DevicesObserved) -> Iterator[Observation]:
+    """One for each use of which a minute was told. Raises `InvalidValue`."""
+    if fact.from_ms % BLOCK_MS or len(fact.uses) > USES_MAX:
+        raise InvalidValue(
+            f"{len(fact.uses)} uses of a block that begins at {fact.from_ms}",
+            field="uses",
+            fix=f"tell at most {USES_MAX} at a time, of a block of {MINUTES} whole minutes",
+        )
+    hour_ms = fact.from_ms // HOUR_MS * HOUR_MS
+    first = (fact.from_ms - hour_ms) // MINUTE_MS
+    for use in fact.uses:
+        minutes = _minutes(use)
+        if minutes:
+            yield Observation(
+                workload_id=use.workload_id,
+                number=use.attempt,
+                node=fact.node,
+                resource=use.resource,
+                hour_ms=hour_ms,
+                minutes=sum(1 << (first + minute) for minute in minutes),
+                observed=sum(use.observed),
+                busy=sum(use.busy),
+            )
+
+
+def _minutes(use: ObservedUse) -> list[int]:
+    """The minutes of a block that were looked at. Raises `InvalidValue`."""
+    if len(use.observed) != MINUTES or len(use.busy) != MINUTES:
+        raise InvalidValue(f"not {MINUTES} minutes", field="uses.observed")
+    for observed, busy in zip(use.observed, use.busy, strict=True):
+        if not 0 <= busy <= observed:
+            raise InvalidValue(f"busy for {busy} of {observed}", field="uses.busy")
+    return [minute for minute, observed in enumerate(use.observed) if observed]
 
 
 def _read_workload_fact(fact: events.Event, at_ms: int) -> Attempt | None:

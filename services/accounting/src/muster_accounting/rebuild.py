@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from muster_accounting.bookkeeper import newest_ms, read_facts
-from muster_accounting.facts import INPUTS, Requests
+from muster_accounting.facts import INPUTS, told
 from muster_accounting.notes import NOTES, noted
 from muster_accounting.settings import AccountingSettings
 from muster_accounting.store import ObjectVersion, UsageStore
 from muster_contracts.streams import EVENTS
 from muster_contracts.subjects import Service
 from muster_domain.errors import Transient
-from muster_rating.attempts import Attempt
-from muster_rating.capacity import NodeFact
 from muster_runtime.bus import Bus
 from muster_runtime.reader import Received
 from muster_runtime.visiting import visiting
@@ -59,14 +57,7 @@ async def rebuild(bus: Bus, fresh: UsageStore) -> None:
     async for batch in _read(bus, INPUTS):
         facts, _ = read_facts(batch)
         until_ms = max([until_ms, *(newest_ms(fact) for fact in facts)])
-        await fresh.apply_facts(
-            EPOCH,
-            batch[-1].sequence,
-            until_ms,
-            [fact for fact in facts if isinstance(fact, Attempt)],
-            [fact for fact in facts if isinstance(fact, NodeFact)],
-            [use for fact in facts if isinstance(fact, Requests) for use in fact.uses],
-        )
+        await fresh.apply_facts(EPOCH, batch[-1].sequence, until_ms, told(facts))
 
 
 async def compare(kept: UsageStore, fresh: UsageStore) -> Comparison:
@@ -90,6 +81,7 @@ _TABLES: tuple[tuple[str, _Read, Callable[[Any], object]], ...] = (
     ("attempt", lambda store: store.all_attempts(), lambda row: row.key),
     ("node", lambda store: store.node_facts(), lambda row: row.id),
     ("request", lambda store: store.all_token_uses(), lambda row: row.request_id),
+    ("observation", lambda store: store.all_observations(), lambda row: row.key),
     ("object", lambda store: store.object_versions(), lambda row: row.sequence),
 )
 

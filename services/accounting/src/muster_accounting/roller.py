@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from muster_rating.attempts import Attempt
-from muster_rating.capacity import with_node_flavors
+from muster_rating.capacity import CapacitySpan, with_node_flavors
+from muster_rating.catalogs import Catalog
+from muster_rating.observations import by_attempt
 from muster_rating.opencost.windows import read_window
 from muster_rating.prices import HOUR_MS
 from muster_rating.rollups import Roll, choose, merged, roll
@@ -57,25 +58,27 @@ class Roller:
                 return await self._merge(parts, window)
         return 0
 
-    def rolled(self, attempts: Iterable[Attempt], window: Window) -> Roll:
-        """What attempts come to in a window, by what is known of nodes and quota now."""
-        spans = tuple(self.keeper.view.spans)
-        catalogs = tuple(self.keeper.view.declarations.catalogs)
-        return roll(with_node_flavors(attempts, spans), spans, catalogs, window)
-
     async def measure(self, hours: Sequence[Window]) -> int:
         """Roll hours; how many, none if something changed meanwhile. As `roll_up` raises."""
         keeper = self.keeper
         async with keeper.turn:
             mark = await keeper.store.watch_changes()
-            spans = tuple(keeper.view.spans)
-            catalogs = tuple(keeper.view.declarations.catalogs)
-        rolls: list[Roll] = []
-        for hour in hours:
-            attempts = await keeper.store.attempts_in(hour)
-            seated = with_node_flavors(attempts, spans)
-            rolls.append(await asyncio.to_thread(roll, seated, spans, catalogs, hour))
+            known = tuple(keeper.view.spans), tuple(keeper.view.declarations.catalogs)
+        rolls = [await self._rolled(hour, *known) for hour in hours]
         return await keeper.store.add_rolls(keeper.epoch, rolls, mark)
+
+    async def rolled(self, hour: Window) -> Roll:
+        """What an hour comes to, by what is known now. Raises `Transient`."""
+        view = self.keeper.view
+        return await self._rolled(hour, tuple(view.spans), tuple(view.declarations.catalogs))
+
+    async def _rolled(
+        self, hour: Window, spans: Sequence[CapacitySpan], catalogs: Sequence[Catalog]
+    ) -> Roll:
+        store = self.keeper.store
+        seated = with_node_flavors(await store.attempts_in(hour), spans)
+        observed = by_attempt(await store.observations_in(hour))
+        return await asyncio.to_thread(roll, seated, spans, catalogs, hour, observed)
 
     async def _merge(self, parts: Sequence[Window], window: Window) -> int:
         keeper = self.keeper

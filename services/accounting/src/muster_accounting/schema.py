@@ -120,6 +120,24 @@ token_uses = Table(
 )
 """One request to a served model; `tags` is a JSON list, sorted."""
 
+observations = Table(
+    "observations",
+    metadata,
+    Column("hour_ms", BigInteger, primary_key=True, autoincrement=False),
+    Column("workload_id", Text, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("node", Text, primary_key=True),
+    Column("resource", Text, primary_key=True),
+    Column("minutes", BigInteger, nullable=False),
+    Column("observed", BigInteger, nullable=False),
+    Column("busy", BigInteger, nullable=False),
+)
+"""How busy the devices of an attempt on a node were in an hour.
+
+Bit n of `minutes` says that the n-th minute was told; `observed` and `busy` are
+milli-unit-milliseconds.
+"""
+
 rollups = Table(
     "rollups",
     metadata,

@@ -26,6 +26,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from muster_accounting import schema
 from muster_accounting.engine import answering, insert_new, migrate, open_engine, unbroken
+from muster_accounting.facts import Told
+from muster_accounting.observation_rows import merge_observations, observation_of
 from muster_accounting.rollup_rows import roll_of, roll_row
 from muster_accounting.rows import attempt_of, attempt_row, node_fact_of, node_fact_row
 from muster_accounting.statement_rows import statement_of, statement_row
@@ -34,6 +36,7 @@ from muster_domain.errors import Fenced, Transient
 from muster_domain.tokens import TokenUse
 from muster_rating.attempts import Attempt
 from muster_rating.capacity import NodeFact
+from muster_rating.observations import Observation
 from muster_rating.prices import ALWAYS_MS
 from muster_rating.rollups import Roll
 from muster_rating.statements import Statement
@@ -135,13 +138,7 @@ class UsageStore:
 
     @unbroken
     async def apply_facts(
-        self,
-        epoch: int,
-        sequence: int,
-        until_ms: int,
-        attempts: Iterable[Attempt],
-        node_facts: Iterable[NodeFact],
-        token_uses: Iterable[TokenUse] = (),
+        self, epoch: int, sequence: int, until_ms: int, told: Told
     ) -> list[Attempt]:
         """Merge facts and move the watermark to `sequence`; returns the attempts as they are now.
 
@@ -151,12 +148,14 @@ class UsageStore:
             await _fence(
                 connection, epoch, {"events_sequence": sequence, "facts_until_ms": until_ms}
             )
-            known, merged = await _merge_attempts(connection, attempts)
-            told = list(node_facts)
-            await _add_node_facts(connection, told)
-            await _add_token_uses(connection, token_uses)
+            known, merged = await _merge_attempts(connection, told.attempts)
+            await _add_node_facts(connection, told.nodes)
+            await _add_token_uses(connection, told.uses)
+            observed = await merge_observations(connection, told.observations)
             since = [changed_from(known.get(attempt.key), attempt) for attempt in merged]
-            await self._forget_rolls(connection, [*since, *(fact.at_ms for fact in told)])
+            since += [fact.at_ms for fact in told.nodes]
+            since += [one.hour_ms for one in observed]
+            await self._forget_rolls(connection, since)
             return merged
 
     @unbroken
@@ -301,6 +300,20 @@ class UsageStore:
             .order_by(*alike)
         )
         return [token_sum_of(row, window) for row in await self._rows(query)]
+
+    async def observations_in(self, window: Window) -> list[Observation]:
+        """What was observed in the hours that begin in a window, by key. Raises `Transient`."""
+        table = schema.observations
+        inside = (table.c.hour_ms >= window.start_ms, table.c.hour_ms < window.end_ms)
+        return await self._observations(select(table).where(*inside))
+
+    async def all_observations(self) -> list[Observation]:
+        """Everything that was observed, by key. Raises `Transient`."""
+        return await self._observations(select(schema.observations))
+
+    async def _observations(self, query: Select[Any]) -> list[Observation]:
+        rows = await self._rows(query.order_by(*schema.observations.primary_key))
+        return await asyncio.to_thread(lambda: [observation_of(row) for row in rows])
 
     async def all_token_uses(self) -> list[TokenUse]:
         """Every request, by id. Raises `Transient`."""

@@ -14,8 +14,10 @@ from muster_rating.attempts import Owner, Pair, settled
 from muster_rating.capacity import CapacitySpan
 from muster_rating.holdings import Holding, holdings_by_pair
 from muster_rating.metering import balance, idle_by_node, seats_of
+from muster_rating.observations import Observations, observed_of
 from muster_rating.prices import PriceBook
 from muster_rating.report import Books
+from muster_rating.slices import add, add_all
 from muster_rating.windows import Window
 
 CLUSTER = "muster"
@@ -49,7 +51,10 @@ class Properties:
 
 @dataclass(slots=True, kw_only=True)
 class Allocation:
-    """Time in milli-unit-milliseconds and exact micro-units of the currency, by component."""
+    """Time in milli-unit-milliseconds and exact micro-units of the currency, by component.
+
+    `observed` is the part of the time that was looked at, and `busy` that in which devices worked.
+    """
 
     properties: Properties
     start_ms: int
@@ -58,6 +63,8 @@ class Allocation:
     cost: dict[str, Fraction] = field(default_factory=dict[str, Fraction])
     idle_cost: dict[str, Fraction] = field(default_factory=dict[str, Fraction])
     shared_cost: Fraction = Fraction(0)
+    observed: dict[str, int] = field(default_factory=dict[str, int])
+    busy: dict[str, int] = field(default_factory=dict[str, int])
     special: str = ""
     """`__idle__` and the like for what nobody held."""
 
@@ -74,14 +81,20 @@ class Allocation:
         for into, part in ((self.cost, other.cost), (self.idle_cost, other.idle_cost)):
             for component, amount in part.items():
                 into[component] = into.get(component, Fraction(0)) + amount
-        for component, quantity in other.time.items():
-            self.time[component] = self.time.get(component, 0) + quantity
+        add_all(self.time, other.time)
+        add_all(self.observed, other.observed)
+        add_all(self.busy, other.busy)
         self.shared_cost += other.shared_cost
 
     def copy(self) -> "Allocation":
         """One of its own."""
         return replace(
-            self, time=dict(self.time), cost=dict(self.cost), idle_cost=dict(self.idle_cost)
+            self,
+            time=dict(self.time),
+            cost=dict(self.cost),
+            idle_cost=dict(self.idle_cost),
+            observed=dict(self.observed),
+            busy=dict(self.busy),
         )
 
 
@@ -121,6 +134,7 @@ class HeldAndThere:
         self.spans: dict[Pair, list[CapacitySpan]] = {}
         for span in books.capacity:
             self.spans.setdefault((span.flavor, span.resource), []).append(span)
+        self.observations = books.observations
 
 
 def raw_allocations(books: HeldAndThere, prices: PriceBook, window: Window) -> list[Allocation]:
@@ -136,6 +150,7 @@ def raw_allocations(books: HeldAndThere, prices: PriceBook, window: Window) -> l
         for rated in prices.windows(*pair, window):
             rate = Fraction(0) if rated.price is None else rated.price.micros_per_unit
             _add_held(held, of_pair, pair, rated.window, rate)
+            _add_observed(held, books.observations, of_pair, pair, rated.window)
             left = _nobodys(pair, of_pair, capacity, rated.window)
             for (special, node), quantity in left.items():
                 entry = nobodys.setdefault(
@@ -176,6 +191,22 @@ def _add_held(
             entry.start_ms = min(entry.start_ms, part.start_ms)
             entry.end_ms = max(entry.end_ms, part.end_ms)
             _charge(entry, component_of(pair[1]), quantity * part.length_ms, rate)
+
+
+def _add_observed(
+    into: Mapping[tuple[str, int, str], Allocation],
+    observations: Observations,
+    holdings: Iterable[Holding],
+    pair: Pair,
+    window: Window,
+) -> None:
+    component = component_of(pair[1])
+    for holding in holdings if observations else ():
+        for one in observed_of(observations, holding, pair, window):
+            entry = into.get((*holding.attempt.key, one.node))
+            if entry is not None:
+                add(entry.observed, component, one.observed)
+                add(entry.busy, component, one.busy)
 
 
 def _charge(entry: Allocation, component: str, quantity: int, rate: Fraction) -> None:
