@@ -123,8 +123,8 @@ class BudgetHome:
 class BudgetRow:
     """One window of a budget in its present period, as its home knows it.
 
-    `limit_micros` is None where nothing is blocked. `forecast_micros` is what the period comes to
-    if spending goes on as it has so far in it.
+    `window` is the period as it is declared. `limit_micros` is None where nothing is blocked.
+    `forecast_micros` is what the period comes to if spending goes on as it has so far in it.
     """
 
     budget: str
@@ -139,6 +139,7 @@ class BudgetRow:
     forecast_micros: int
     alert_percents: tuple[int, ...] = ()
     alerted_percents: tuple[int, ...] = ()
+    window: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

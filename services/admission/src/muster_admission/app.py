@@ -3,6 +3,7 @@
 import asyncio
 
 from muster_admission import queries
+from muster_admission.budget_gauges import BudgetGauges
 from muster_admission.machine import AdmissionMachine
 from muster_admission.metrics import AdmissionMetrics
 from muster_admission.settings import AdmissionSettings
@@ -61,7 +62,14 @@ async def _work(chassis: Chassis, settings: AdmissionSettings) -> None:
     chassis.checks["objects"] = feed.trouble
     chassis.checks["cycle"] = owner.trouble
     chassis.before_scrape.append(owner.measure)
-    chassis.before_scrape.append(lambda: metrics.refresh(tuple(owner.machines.values())))
+    budgets = BudgetGauges(chassis.metrics.registry)
+
+    def measure() -> None:
+        machines = tuple(owner.machines.values())
+        metrics.refresh(machines)
+        budgets.refresh((machine.book.homes for machine in machines), now_ms())
+
+    chassis.before_scrape.append(measure)
     async with asyncio.TaskGroup() as group:
         group.create_task(feed.run())
         await feed.wait_complete(OBJECTS_WAIT_S)

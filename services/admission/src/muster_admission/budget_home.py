@@ -118,6 +118,7 @@ class BudgetHomes:
                         forecast_micros=forecast_micros(spent, period.window, now_ms),
                         alert_percents=window.alert_percents,
                         alerted_percents=home.alerted_percents,
+                        window=window.period,
                     )
                 )
         return rows
