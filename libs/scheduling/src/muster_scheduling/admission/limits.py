@@ -9,7 +9,7 @@ from muster_scheduling.admission.explain import amount
 from muster_scheduling.quota.tree import is_unlimited
 from muster_scheduling.snapshot.catalog import QueueEntry
 from muster_scheduling.snapshot.view import AdmissionView
-from muster_scheduling.snapshot.volcano import volcano_queue_name
+from muster_scheduling.snapshot.volcano import capped_by, volcano_queue_name
 from muster_scheduling.snapshot.workloads import PendingWorkload, PodSetRequest
 
 
@@ -82,9 +82,9 @@ def _too_much_of(
     total = sum(ask.amounts[resource] for ask in asking)
     if together and total > _reach(entry, together, resource):
         name = asking[0].name if len(asking) == 1 else "all pod sets"
-        return [_finding(entry, together, resource, name, total)]
+        return [_finding(view, entry, together, resource, (name, total))]
     return [
-        _finding(entry, [best], resource, ask.name, ask.amounts[resource])
+        _finding(view, entry, [best], resource, (ask.name, ask.amounts[resource]))
         for ask in asking
         if usable[ask.name]
         and ask.amounts[resource]
@@ -101,8 +101,13 @@ def _best(entry: QueueEntry, flavors: list[str], resource: str) -> str:
 
 
 def _finding(
-    entry: QueueEntry, flavors: list[str], resource: str, name: str, asked: int
+    view: AdmissionView,
+    entry: QueueEntry,
+    flavors: list[str],
+    resource: str,
+    asking: tuple[str, int],
 ) -> tuple[str, FlavorVerdict]:
+    name, asked = asking
     own = sum(entry.node.nominal((flavor, resource)) for flavor in flavors)
     reach = _reach(entry, flavors, resource)
     verdict = FlavorVerdict(
@@ -115,7 +120,16 @@ def _finding(
         used_milli=sum(entry.node.used((flavor, resource)) for flavor in flavors),
         max_milli=reach,
     )
-    return _too_much(entry, resource, asked, own, reach), verdict
+    volcano = volcano_queue_name(entry.name)
+    if volcano:
+        queue = capped_by(volcano, resource, view.catalog.configuration.volcano_queues)
+        message = (
+            f"asks {amount(asked)} {resource}; Volcano queue {queue} is capped at "
+            f"{amount(reach)} (capability)"
+        )
+    else:
+        message = _too_much(entry, resource, asked, own, reach)
+    return message, verdict
 
 
 def _asked(view: AdmissionView, entry: QueueEntry, pod_set: PodSetRequest) -> dict[str, int]:
@@ -135,12 +149,6 @@ def _asked(view: AdmissionView, entry: QueueEntry, pod_set: PodSetRequest) -> di
 
 
 def _too_much(entry: QueueEntry, resource: str, asked: int, own: int, reach: int) -> str:
-    volcano = volcano_queue_name(entry.name)
-    if volcano:
-        return (
-            f"asks {amount(asked)} {resource}; Volcano queue {volcano} is capped at "
-            f"{amount(reach)} (capability)"
-        )
     text = f"asks {amount(asked)} {resource}; {entry.name} can have at most {amount(reach)}"
     if entry.node.parent is None or is_unlimited(reach):
         return f"{text} (its own quota)"

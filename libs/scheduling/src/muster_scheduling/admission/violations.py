@@ -292,7 +292,7 @@ class _Books:
 
     def __init__(self, view: AdmissionView) -> None:
         self.queues = {name: entry.queue for name, entry in view.catalog.queues.items()}
-        self._cohorts = view.catalog.configuration.cohorts
+        self._cohorts = view.catalog.cohorts
 
     def root(self, queue: str) -> str:
         """The topmost node above a queue, itself when it stands alone."""

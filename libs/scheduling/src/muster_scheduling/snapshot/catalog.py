@@ -30,10 +30,9 @@ from muster_scheduling.quota import Members, QuotaNode, QuotaTree, build_tree
 from muster_scheduling.snapshot.activity import InactiveReason, Surroundings, obstructions
 from muster_scheduling.snapshot.volcano import (
     VOLCANO_FLAVOR,
-    cluster_queue_of,
     derived_queue_name,
-    shut_by,
     volcano_flavor,
+    volcano_members,
 )
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
@@ -122,14 +121,11 @@ class Catalog:
         if configuration.volcano_queues:
             self.flavors.setdefault(VOLCANO_FLAVOR, volcano_flavor())
         self.topologies = configuration.topologies
-        self._parents = {name: c.parent for name, c in configuration.cohorts.items()}
-        queues = dict(configuration.cluster_queues)
-        volcano_queues = configuration.volcano_queues
-        for name, volcano_queue in volcano_queues.items():
-            shut = bool(shut_by(name, volcano_queues))
-            derived = cluster_queue_of(volcano_queue, shut=shut)
-            queues[derived.name] = derived
-        self.tree: QuotaTree = build_tree(Members(queues, configuration.cohorts))
+        derived, derived_cohorts = volcano_members(configuration.volcano_queues)
+        queues = {**configuration.cluster_queues, **derived}
+        self.cohorts: dict[str, Cohort] = {**configuration.cohorts, **derived_cohorts}
+        self._parents = {name: c.parent for name, c in self.cohorts.items()}
+        self.tree: QuotaTree = build_tree(Members(queues, self.cohorts))
         self.surroundings = Surroundings(
             flavors=self.flavors,
             topologies=configuration.topologies,
