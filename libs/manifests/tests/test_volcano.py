@@ -438,6 +438,24 @@ def test_a_partitioned_task_has_as_many_pods_as_its_partitions(load_job: LoadJob
     assert [pod_set.count for pod_set in load_job(text).pod_sets] == [12]
 
 
+@pytest.mark.parametrize(
+    ("policy", "least"),
+    [
+        ("totalPartitions: 4, partitionSize: 3, minPartitions: 2", 6),
+        ("totalPartitions: 4, partitionSize: 3", 12),
+        ("totalPartitions: 4, partitionSize: 3, minPartitions: 4", 12),
+    ],
+)
+def test_a_partitioned_task_needs_its_least_partitions(
+    load_job: LoadJob, policy: str, least: int
+) -> None:
+    found = load_job(job("{name: a, partitionPolicy: {" + policy + "}, " + TEMPLATE + "}"))
+    assert found.pod_sets[0].count == 12
+    assert found.pod_sets[0].min_count in {least, None if least == 12 else least}
+    assert found.job_policies is not None
+    assert found.job_policies.min_available == least
+
+
 def test_what_of_a_queue_has_no_effect_is_said(warned: Warned) -> None:
     metadata = "name: q, namespace: x, annotations: {volcano.sh/hierarchy: root/a}"
     assert warned(queue("affinity: {a: b}", metadata)) == [

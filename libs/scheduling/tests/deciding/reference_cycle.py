@@ -290,7 +290,8 @@ class _Cycle:
             if entry.assigned.borrowing == 0:
                 reserved[fr] = max(0, min(amount, nominal - used))
             else:
-                reserved[fr] = amount if limit is None else min(amount, nominal + limit - used)
+                most = amount if limit is None else nominal + limit - used
+                reserved[fr] = max(0, min(amount, most))
         return reserved
 
 

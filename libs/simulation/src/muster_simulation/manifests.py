@@ -37,6 +37,7 @@ from muster_simulation.scenario import (
 KUEUE = "kueue.x-k8s.io/v1beta2"
 SCENARIO_LABEL = "muster.dev/scenario"
 DURATION = "muster.dev/simulated-duration-ms"
+START_DURATION = "muster.dev/simulated-start-ms"
 STOP_DURATION = "muster.dev/simulated-stop-ms"
 EXIT_CODE = "muster.dev/simulated-exit-code"
 FOR_EVER_MS = 10 * 365 * 86_400_000
@@ -166,8 +167,11 @@ def volcano_job_manifest(job: VolcanoJob) -> Manifest:
     """A Volcano Job whose names are not yet those of an installation."""
     run_ms = FOR_EVER_MS if job.run is None else job.run
     annotations = {
-        DURATION: str(run_ms), STOP_DURATION: str(job.stop), EXIT_CODE: str(job.exit_code),
-    }  # fmt: skip
+        START_DURATION: str(job.start),
+        DURATION: str(run_ms),
+        STOP_DURATION: str(job.stop),
+        EXIT_CODE: str(job.exit_code),
+    }
     container: Manifest = {
         "name": "main",
         "image": "scenario:1",

@@ -12,6 +12,7 @@ HEARTBEAT_MS = 2_000
 REACTION_MS_MAX = 400
 DURATION = "muster.dev/simulated-duration-ms"
 EXIT_CODE = "muster.dev/simulated-exit-code"
+START_DURATION = "muster.dev/simulated-start-ms"
 STOP_DURATION = "muster.dev/simulated-stop-ms"
 
 
@@ -166,7 +167,18 @@ class SimulatedNode:
             end()
 
     def _run(self, command: RunPod) -> None:
-        pod = self.pods[command.pod_uid] = _Pod(command, running=True)
+        """Begin a pod, as late as its annotation says."""
+        pod = self.pods[command.pod_uid] = _Pod(command)
+        start_ms = int(command.annotations.get(START_DURATION, "0"))
+        if start_ms:
+            self.world.after(start_ms, lambda: self._begin(command, pod))
+        else:
+            self._begin(command, pod)
+
+    def _begin(self, command: RunPod, pod: _Pod) -> None:
+        if pod.over or not self.up:
+            return
+        pod.running = True
         self._report(
             events.PodStarted(
                 pod_uid=command.pod_uid,

@@ -122,7 +122,7 @@ class Job(Written):
 class VolcanoJob(Written):
     """A Volcano Job of one task in short; its pods end with `exit_code` when they have run.
 
-    `topology` is its `networkTopology`. Times are as of a `Job`.
+    They need `start` to begin. `topology` is its `networkTopology`. Times are as of a `Job`.
     """
 
     name: str
@@ -132,6 +132,7 @@ class VolcanoJob(Written):
     least: int | None = None
     priority: int = 0
     run: Time | None = None
+    start: Time = 0
     stop: Time = 0
     exit_code: int = 0
     max_retry: int = 3

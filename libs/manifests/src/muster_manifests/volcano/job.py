@@ -101,12 +101,16 @@ def _refuse_without_tasks(spec: ObjectReader) -> None:
 def _read_task(reader: ObjectReader, index: int) -> _Task:
     reader.not_acted_on("topologyPolicy")
     partitions = reader.object("partitionPolicy")
-    partitions.not_acted_on("networkTopology", "minPartitions")
+    partitions.not_acted_on("networkTopology")
     size = partitions.integer("partitionSize", 0, low=0)
-    replicas = reader.integer(
-        "replicas", partitions.integer("totalPartitions", 1, low=1) * (size or 1), low=0
+    total = partitions.integer("totalPartitions", 1, low=1)
+    replicas = reader.integer("replicas", total * (size or 1), low=0)
+    least = partitions.integer("minPartitions", total, low=0)
+    if least > total:
+        partitions.rule("minPartitions", f"more than the {total} partitions", "lower it")
+    min_available = reader.integer(
+        "minAvailable", min(least * size, replicas) if size else replicas, low=0
     )
-    min_available = reader.integer("minAvailable", replicas, low=0)
     if min_available > replicas:
         reader.rule(
             "minAvailable", f"more than the {replicas} replicas", "lower it or raise replicas"
