@@ -14,6 +14,8 @@ from muster_domain.budgets import (
     Exhaustion,
     Unanswered,
 )
+from muster_domain.money import ChargingBasis
+from muster_rating.policies import ChargingPolicy, PolicyVersion, QueueTerms
 from muster_rating.prices import PriceList
 
 Load = Callable[[str], Any]
@@ -122,3 +124,69 @@ def test_an_amount_without_quotes_is_what_was_written(load_content: Load) -> Non
         """
     )
     assert prices.book.at("h100", "nvidia.com/gpu", 0).hourly == Fraction("1.40")
+
+
+POLICY = """\
+apiVersion: muster.dev/v1alpha1
+kind: ChargingPolicy
+metadata: {name: finance}
+spec:
+  versions:
+  - effectiveFrom: 2026-07-01T00:00:00+02:00
+    basis: usage
+    queues:
+      vision: {basis: both, lenderCreditPercent: 50}
+      speech: {basis: commitment}
+  - basis: usage
+"""
+
+
+def test_a_charging_policy_has_versions_by_time(load_content: Load) -> None:
+    both = QueueTerms(basis=ChargingBasis.BOTH, lender_credit_percent=50)
+    speech = QueueTerms(basis=ChargingBasis.COMMITMENT)
+    assert load_content(POLICY) == ChargingPolicy(
+        name="finance",
+        versions=(
+            PolicyVersion(policy="finance"),
+            PolicyVersion(
+                policy="finance",
+                effective_from_ms=1_782_856_800_000,
+                queues={"vision": both, "speech": speech},
+            ),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "field", "problem"),
+    [
+        ("  - basis: usage\n", "  - {}\n", "spec.versions[1].basis", "missing"),
+        ("basis: both", "basis: all", "spec.versions[0].queues.vision.basis", "none of its values"),
+        (
+            "basis: commitment",
+            "basis: commitment, lenderCreditPercent: 10",
+            "spec.versions[0].queues.speech.lenderCreditPercent",
+            "nobody gets a credit",
+        ),
+        ("50}", "101}", "spec.versions[0].queues.vision.lenderCreditPercent", "out of range"),
+        ("2026-07-01T00:00:00+02:00", "soon", "spec.versions[0].effectiveFrom", "is not a time"),
+        (
+            "  - effectiveFrom: 2026-07-01T00:00:00+02:00\n    basis: usage",
+            "  - basis: usage",
+            "spec.versions[1].effectiveFrom",
+            "begin at the same time",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_charging_policy_is_refused_with_its_place(
+    refused: Refused, old: str, new: str, field: str, problem: str
+) -> None:
+    assert POLICY.count(old) == 1
+    found = refused(POLICY.replace(old, new))
+    assert found[0][0] == field
+    assert problem in found[0][1]
+
+
+def test_a_charging_policy_without_a_version_is_refused(refused: Refused) -> None:
+    head, _, _ = POLICY.partition("spec:")
+    assert refused(head + "spec: {}")[0][0] == "spec.versions"

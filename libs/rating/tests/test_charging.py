@@ -7,6 +7,7 @@ import pytest
 from muster_domain.errors import InvalidValue
 from muster_domain.money import MICROS, ChargingBasis, IdlePolicy, round_rows, split
 from muster_rating.charging import Rules
+from muster_rating.policies import for_all
 from muster_rating.prices import HOUR_MS
 from muster_rating.report import Books, RowKind, Table, cost_table
 from muster_rating.windows import Window
@@ -59,11 +60,11 @@ def cents(table: Table) -> dict[str, str]:
             {"datos": "2016.00", "ia": "1008.00", "plataforma": "1008.00"},
         ),
         (
-            Rules(basis=ChargingBasis.COMMITMENT),
+            Rules(policy=for_all(ChargingBasis.COMMITMENT)),
             {"datos": "2016.00", "ia": "1008.00", "plataforma": "1008.00"},
         ),
         (
-            Rules(basis=ChargingBasis.BOTH),
+            Rules(policy=for_all(ChargingBasis.BOTH)),
             {"datos": "2016.00", "ia": "1008.00", "plataforma": "1008.00"},
         ),
     ],
@@ -89,12 +90,12 @@ def test_a_team_on_borrowed_cards_pays_the_lenders(house: House) -> None:
     def told(rules: Rules) -> dict[str, str]:
         return cents(cost_table(books, house.prices("1.40"), MONTH, "cluster_queue", rules=rules))
 
-    assert told(Rules(basis=ChargingBasis.BOTH)) == {
+    assert told(Rules(policy=for_all(ChargingBasis.BOTH))) == {
         "datos": "2772.00",
         "ia": "630.00",
         "plataforma": "630.00",
     }
-    assert told(Rules(basis=ChargingBasis.BOTH, lender_credit_percent=0)) == {
+    assert told(Rules(policy=for_all(ChargingBasis.BOTH, 0))) == {
         "datos": "2772.00",
         "ia": "1008.00",
         "plataforma": "1008.00",
@@ -145,7 +146,11 @@ def test_capacity_above_all_quota_is_nobodys(house: House) -> None:
         books, prices, TEN_HOURS, "cluster_queue", rules=Rules(idle=IdlePolicy.OWNER)
     )
     quota = cost_table(
-        books, prices, TEN_HOURS, "cluster_queue", rules=Rules(basis=ChargingBasis.COMMITMENT)
+        books,
+        prices,
+        TEN_HOURS,
+        "cluster_queue",
+        rules=Rules(policy=for_all(ChargingBasis.COMMITMENT)),
     )
 
     assert cents(owners) == {"a": "14.00", "b": "28.00", "__idle__": "14.00"}
@@ -158,7 +163,7 @@ def test_quota_above_the_capacity_is_shown(house: House) -> None:
         capacity=(house.capacity(16),),
         catalogs=(house.catalog({"a": 16, "b": 8}),),
     )
-    rules = Rules(basis=ChargingBasis.COMMITMENT)
+    rules = Rules(policy=for_all(ChargingBasis.COMMITMENT))
 
     table = cost_table(books, house.prices("1.40"), MONTH, "cluster_queue", rules=rules)
 
@@ -179,9 +184,9 @@ def test_cents_go_to_the_largest_remainders() -> None:
     ("rules", "by", "field"),
     [
         (Rules(idle=IdlePolicy.OWNER), "team", "by"),
-        (Rules(basis=ChargingBasis.COMMITMENT), "namespace", "by"),
-        (Rules(basis=ChargingBasis.BOTH, idle=IdlePolicy.NODE), "cluster_queue", "idle"),
-        (Rules(lender_credit_percent=101), "team", "lender_credit"),
+        (Rules(policy=for_all(ChargingBasis.COMMITMENT)), "namespace", "by"),
+        (Rules(policy=for_all(ChargingBasis.BOTH), idle=IdlePolicy.NODE), "cluster_queue", "idle"),
+        (Rules(policy=for_all(ChargingBasis.USAGE, 101)), "team", "lender_credit"),
     ],
 )
 def test_what_makes_no_sense_together_is_refused(

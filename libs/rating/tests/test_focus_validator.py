@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from muster_domain.money import ChargingBasis
 from muster_rating.charges import charges
 from muster_rating.focus import COLUMNS, focus_rows
 from muster_rating.periods import month_of
+from muster_rating.policies import PolicyVersion, QueueTerms
 from muster_rating.prices import HOUR_MS
 from muster_rating.report import Books
 from muster_rating.statements import booked, corrections, issue
@@ -39,13 +41,15 @@ def books(end_h: int) -> Books:
 
 
 def write_two_months(path: Path) -> None:
-    """June as it was issued, and July with what puts June right."""
+    """June as it was issued, and July by quota, with what puts June right."""
     prices = House().prices("1.40")
     june = issue(JUNE, "EUR", JUNE.end_ms, charges(books(200), prices, JUNE.window), (), None)
     found = charges(books(180), prices, JUNE.window)
     put_right = corrections(JUNE.id, booked([june], JUNE.id), found)
-    of_july = charges(books(180), prices, JULY.window)
-    july = issue(JULY, "EUR", JULY.end_ms, of_july, put_right, june)
+    terms = QueueTerms(basis=ChargingBasis.BOTH)
+    policy = (PolicyVersion(policy="finance", queues={"a": terms, "b": terms}),)
+    of_july = charges(books(180), prices, JULY.window, policy)
+    july = issue(JULY, "EUR", JULY.end_ms, of_july, put_right, june, policy=policy)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)

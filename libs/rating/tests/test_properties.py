@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from muster_domain.money import ChargingBasis, IdlePolicy, nearest
@@ -11,8 +11,10 @@ from muster_rating.attempts import Attempt, Charge, Closing, Eviction, Opening, 
 from muster_rating.borrowing import COHORT, loans
 from muster_rating.capacity import CapacitySpan
 from muster_rating.catalogs import Catalog, QueueQuota
+from muster_rating.charges import charges
 from muster_rating.charging import Rules
 from muster_rating.holdings import holdings_by_pair
+from muster_rating.policies import PolicyVersion, QueueTerms, for_all
 from muster_rating.prices import ALWAYS_MS, Price, PriceBook
 from muster_rating.report import Books, RowKind, Table, cost_table
 from muster_rating.windows import Window
@@ -145,16 +147,32 @@ def test_rows_sum_to_capacity_times_price_times_time(
     assert sum(row.cost_micros or 0 for row in table.rows) == table.total_micros
 
 
+QUEUE_TERMS = st.builds(
+    QueueTerms,
+    basis=st.sampled_from(ChargingBasis),
+    lender_credit_percent=st.integers(0, 100),
+)
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> tuple[PolicyVersion, ...]:
+    return tuple(
+        PolicyVersion(
+            policy="p",
+            effective_from_ms=at_ms,
+            others=draw(QUEUE_TERMS),
+            queues=draw(st.dictionaries(st.sampled_from(QUEUES), QUEUE_TERMS)),
+        )
+        for at_ms in sorted(draw(st.sets(TIMES | st.just(ALWAYS_MS), max_size=3)))
+    )
+
+
 @st.composite
 def rules(draw: st.DrawFn) -> Rules:
-    basis = draw(st.sampled_from(ChargingBasis))
-    usage = basis is ChargingBasis.USAGE
+    policy = draw(policies())
+    usage = not any(version.by_quota for version in policy)
     idle = draw(st.sampled_from([p for p in IdlePolicy if p is not IdlePolicy.NONE]))
-    return Rules(
-        idle=idle if usage else IdlePolicy.ROW,
-        basis=basis,
-        lender_credit_percent=draw(st.integers(0, 100)),
-    )
+    return Rules(idle=idle if usage else IdlePolicy.ROW, policy=policy)
 
 
 @given(all_books(), prices(), windows(), rules())
@@ -168,6 +186,25 @@ def test_what_is_charged_sums_to_the_capacity_whoever_pays(
         assert total == capacity_time(books, window, resource)
     assert sum((row.cost for row in table.rows), Fraction(0)) == table.capacity_cost
     assert sum(row.cost_micros or 0 for row in table.rows) == nearest(table.capacity_cost)
+
+
+@given(all_books(), prices(), windows(), policies())
+def test_lines_of_a_statement_charge_each_queue_what_its_row_says(
+    books: Books, book: PriceBook, window: Window, policy: tuple[PolicyVersion, ...]
+) -> None:
+    table = cost_table(books, book, window, "cluster_queue", rules=Rules(policy=policy))
+    lines = charges(books, book, window, policy)
+
+    told = {row.key: sum(row.charged.values()) for row in table.rows}
+    found: dict[str, int] = {}
+    for line in lines:
+        key = line.cluster_queue if line.kind is RowKind.USAGE else f"__{line.kind}__"
+        found[key] = found.get(key, 0) + line.quantity
+    assert {key: time for key, time in found.items() if time} == {
+        key: time for key, time in told.items() if time
+    }
+    assert len({line.key for line in lines}) == len(lines)
+    assert sum(line.micros for line in lines) == nearest(table.capacity_cost)
 
 
 @given(
@@ -197,9 +234,16 @@ def test_a_filter_leaves_what_a_namespace_pays_within_a_unit(
 
 @given(all_books(), windows())
 def test_a_queue_uses_or_leaves_its_nominal_quota(books: Books, window: Window) -> None:
+    assume(books.catalogs)
+    always = replace(in_one_tree(books.catalogs[0]), from_ms=0)
+    books = replace(books, catalogs=(always, *map(in_one_tree, books.catalogs[1:])))
     table = cost_table(books, PriceBook("EUR"), window, "cluster_queue")
     committed = cost_table(
-        books, PriceBook("EUR"), window, "cluster_queue", rules=Rules(basis=ChargingBasis.BOTH)
+        books,
+        PriceBook("EUR"),
+        window,
+        "cluster_queue",
+        rules=Rules(policy=for_all(ChargingBasis.BOTH)),
     )
 
     for resource in ("gpu", "cpu"):
@@ -211,6 +255,15 @@ def test_a_queue_uses_or_leaves_its_nominal_quota(books: Books, window: Window) 
             row.charged.get(resource, 0) for row in committed.rows if row.kind is RowKind.USAGE
         )
         assert charged == nominal + from_cohort
+
+
+def in_one_tree(catalog: Catalog) -> Catalog:
+    """The same quotas, where what a queue holds above nominal is borrowed."""
+    quotas = {
+        pair: {queue: replace(quota, tree="t") for queue, quota in of_pair.items()}
+        for pair, of_pair in catalog.quotas.items()
+    }
+    return replace(catalog, quotas=quotas)
 
 
 @given(all_books(), prices(), windows(), BY)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from muster_domain.money import ChargingBasis, IdlePolicy
 from muster_rating.attempts import Owner
 from muster_rating.charging import Rules
+from muster_rating.policies import for_all
 from muster_rating.prices import HOUR_MS, PriceBook
 from muster_rating.report import Books, cost_table
 from muster_rating.rollups import Roll, choose, merged, roll
@@ -27,7 +28,7 @@ RULES = st.one_of(
     ),
     st.builds(lambda idle: ("cluster_queue", Rules(idle=idle)), st.sampled_from(IdlePolicy)),
     st.builds(
-        lambda basis: ("cluster_queue", Rules(basis=basis)),
+        lambda basis: ("cluster_queue", Rules(policy=for_all(basis))),
         st.sampled_from([ChargingBasis.COMMITMENT, ChargingBasis.BOTH]),
     ),
 )

@@ -136,7 +136,8 @@ class CostQuestion:
     `by` is team, namespace, user, cluster_queue, local_queue, flavor, workload, priority_class or
     `label:<key>`. With `namespaces` the idle row is the part that their share would pay.
     `lender_credit_percent` is what lenders get back on the basis `both`. Idle by owner, and every
-    basis but usage, are kept by cluster_queue and for all namespaces.
+    basis but usage, are kept by cluster_queue and for all namespaces. With `by_policy` each queue
+    is charged by the ChargingPolicy of the time, and the basis and the credit say nothing.
     """
 
     by: str
@@ -146,6 +147,7 @@ class CostQuestion:
     idle: IdlePolicy = IdlePolicy.ROW
     basis: ChargingBasis = ChargingBasis.USAGE
     lender_credit_percent: int = 100
+    by_policy: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -438,7 +440,7 @@ class CostLineKind(StrEnum):
     RESERVED is capacity kept for gangs that hold quota and have no seats yet, UNAVAILABLE is free
     capacity of nodes that take no pods. OVERALLOCATED is what was held beyond the capacity that was
     reported; it is negative, so that the lines still sum to the capacity. UNCOMMITTED is capacity
-    that no quota pays for, on the basis of quota only; negative where quota exceeds the capacity.
+    that no queue pays for, where any pays by quota; negative where quota exceeds the capacity.
     """
 
     USAGE = "usage"
@@ -461,7 +463,8 @@ class CostLine:
     `waiting_time` is quota held before there were seats; it is not part of `resource_time` and
     costs nothing. `lent_time` is nominal quota that others used and `nominal_time` all of it, by
     queue only. The cost is that of `charged_time`: `resource_time` and `idle_time`, the share of
-    what nobody held (worth `idle_cost_micros`), or what the queue's quota comes to.
+    what nobody held (worth `idle_cost_micros`), or what the queue's quota comes to. `basis` is that
+    of a queue where the report is by policy; two of them where the policy changed.
     """
 
     key: str
@@ -480,6 +483,7 @@ class CostLine:
     nominal_time: Mapping[str, int] = field(default_factory=dict[str, int])
     observed_time: Mapping[str, int] = field(default_factory=dict[str, int])
     busy_time: Mapping[str, int] = field(default_factory=dict[str, int])
+    basis: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -489,7 +493,8 @@ class CostReport:
     `lines` and `idle` sum to `total` exactly, in time and in money; where nothing is filtered or
     left out `total` is capacity x price x time. The window is counted up to `complete_through_ms`;
     `provisional` when that is before its end or when something in it is still open. `unpriced`
-    names `flavor/resource` pairs whose time has no price.
+    names `flavor/resource` pairs whose time has no price. `by_policy` is as it was asked, and
+    `policy` names the versions that held in the window.
     """
 
     by: str
@@ -504,6 +509,8 @@ class CostReport:
     unpriced: tuple[str, ...] = ()
     idle_policy: IdlePolicy = IdlePolicy.ROW
     basis: ChargingBasis = ChargingBasis.USAGE
+    by_policy: bool = False
+    policy: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,10 @@
-"""Lines of statements to the wire and back."""
+"""Lines of statements and policies to the wire and back."""
 
 from fractions import Fraction
 
-from muster_contracts.statements import StatementLine
+from muster_contracts.statements import PolicyInForce, StatementLine, TermsOfQueue
 from muster_rating.charges import Charge
+from muster_rating.policies import PolicyVersion, QueueTerms
 from muster_rating.prices import ALWAYS_MS
 from muster_rating.report import RowKind
 from muster_rating.statements import Line
@@ -23,7 +24,7 @@ def line_of(line: Line) -> StatementLine:
         hourly="" if hourly is None else f"{hourly.numerator}/{hourly.denominator}",
         per_milli=charge.per_milli,
         per=charge.per,
-        price_from_ms=None if charge.price_from_ms == ALWAYS_MS else charge.price_from_ms,
+        price_from_ms=_start(charge.price_from_ms),
         micros=charge.micros,
         workload_id=charge.workload_id,
         attempt=charge.attempt,
@@ -50,7 +51,7 @@ def read_line(line: StatementLine) -> Line:
         hourly=Fraction(line.hourly) if line.hourly else None,
         per_milli=line.per_milli,
         per=line.per,
-        price_from_ms=ALWAYS_MS if line.price_from_ms is None else line.price_from_ms,
+        price_from_ms=_read_start(line.price_from_ms),
         micros=line.micros,
         workload_id=line.workload_id,
         attempt=line.attempt,
@@ -63,3 +64,42 @@ def read_line(line: StatementLine) -> Line:
         labels=line.labels,
     )
     return Line(charge=charge, corrects=line.corrects)
+
+
+def policy_of(version: PolicyVersion) -> PolicyInForce:
+    """A version of a policy as it is sent and stored, those that are not named first."""
+    terms = {"": version.others, **version.queues}
+    return PolicyInForce(
+        policy=version.policy,
+        effective_from_ms=_start(version.effective_from_ms),
+        terms=tuple(
+            TermsOfQueue(
+                cluster_queue=queue,
+                basis=terms[queue].basis,
+                lender_credit_percent=terms[queue].lender_credit_percent,
+            )
+            for queue in sorted(terms)
+        ),
+    )
+
+
+def read_policy(told: PolicyInForce) -> PolicyVersion:
+    """The version that was sent or stored."""
+    terms = {
+        of.cluster_queue: QueueTerms(basis=of.basis, lender_credit_percent=of.lender_credit_percent)
+        for of in told.terms
+    }
+    return PolicyVersion(
+        policy=told.policy,
+        effective_from_ms=_read_start(told.effective_from_ms),
+        others=terms.pop(""),
+        queues=terms,
+    )
+
+
+def _start(from_ms: int) -> int | None:
+    return None if from_ms == ALWAYS_MS else from_ms
+
+
+def _read_start(from_ms: int | None) -> int:
+    return ALWAYS_MS if from_ms is None else from_ms

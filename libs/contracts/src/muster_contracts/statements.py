@@ -6,6 +6,8 @@ Quantities are milli-units times milliseconds, money is in micros of the currenc
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from muster_domain.money import ChargingBasis
+
 LINES_MAX = 1000
 """Lines in one answer."""
 
@@ -36,12 +38,34 @@ class CloseQuestion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TermsOfQueue:
+    """What a ClusterQueue pays for; `cluster_queue` is empty for all that are not named.
+
+    `lender_credit_percent` is what it gets back of what it lent on the basis `both`.
+    """
+
+    cluster_queue: str
+    basis: ChargingBasis
+    lender_credit_percent: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyInForce:
+    """A version of a ChargingPolicy, by which some of a period is charged."""
+
+    policy: str
+    effective_from_ms: int | None
+    terms: tuple[TermsOfQueue, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StatementLine:
     """One charge. `hourly` is the exact price of `per_milli` milli-units, empty without a price.
 
-    `kind` is usage, or one that belongs to nobody: idle, reserved, unavailable, overallocated.
-    `charge_class` of usage is nominal or borrowed. `corrects` names the earlier period that it puts
-    right. It was held at times within `[start_ms, end_ms)`.
+    `kind` is usage, or one that belongs to nobody: idle, reserved, unavailable, overallocated,
+    uncommitted. `charge_class` of usage is nominal or borrowed; of a queue that pays by quota it is
+    unused too, for quota that it did not use, and lent, a credit. `corrects` names the earlier
+    period that it puts right. It was held at times within `[start_ms, end_ms)`.
     """
 
     kind: str
@@ -73,6 +97,7 @@ class StatementPage:
 
     `state` is open, provisional or closed. Only a closed one has a number, a digest, the digest of
     the one before it and a time of issue; until then it says what would be issued at `at_ms`.
+    `policy` are the versions by which it is charged, none where all queues pay for their usage.
     """
 
     period: str
@@ -89,6 +114,7 @@ class StatementPage:
     issued_at_ms: int = 0
     digest: str = ""
     previous: str = ""
+    policy: tuple[PolicyInForce, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +136,7 @@ class StatementView:
     """A statement as a table by one dimension; the cents of the rows sum to `total_cents`.
 
     `unpriced` names `flavor/resource` pairs with time that has no price and is not in the cents.
+    `policy` are the versions by which it is charged.
     """
 
     by: str
@@ -126,10 +153,12 @@ class StatementView:
     digest: str = ""
     previous: str = ""
     unpriced: tuple[str, ...] = ()
+    policy: tuple[PolicyInForce, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredLines:
-    """Stored: the lines of a closed statement."""
+    """Stored: the lines of a closed statement, and by which policy it was charged."""
 
     lines: tuple[StatementLine, ...]
+    policy: tuple[PolicyInForce, ...] = ()

@@ -31,6 +31,7 @@ from muster_manifests.loader import load_object
 from muster_manifests.problems import ManifestError, Mark, Problem
 from muster_manifests.reader import LoadOptions
 from muster_manifests.volcano.pod_group import PodGroup
+from muster_rating.policies import ChargingPolicy
 from muster_rating.prices import PriceList
 
 T = TypeVar("T", bound=DeclaredObject)
@@ -193,6 +194,11 @@ class ObjectCatalogue:
     def price_lists(self) -> Mapping[str, PriceList]:
         """Price lists by name."""
         return self._view(PriceList)
+
+    @property
+    def charging_policies(self) -> Mapping[str, ChargingPolicy]:
+        """Charging policies by name."""
+        return self._view(ChargingPolicy)
 
     @property
     def priority_classes(self) -> tuple[PriorityClass, ...]:

@@ -27,11 +27,13 @@ from muster_manifests.plain import Plain
 from muster_manifests.problems import Mark, Problem
 from muster_manifests.submission import JobSubmission
 from muster_manifests.volcano.pod_group import PodGroup
+from muster_rating.policies import ChargingPolicy
 from muster_rating.prices import PriceList
 
 DeclaredObject: TypeAlias = (
     AdmissionCheck
     | Budget
+    | ChargingPolicy
     | ClusterQueue
     | Cohort
     | HyperNode

@@ -1,4 +1,4 @@
-"""Muster's own objects about money: Budget and PriceList."""
+"""Muster's own objects about money: Budget, PriceList and ChargingPolicy."""
 
 import re
 
@@ -11,12 +11,18 @@ from muster_domain.budgets import (
     Unanswered,
 )
 from muster_domain.errors import InvalidValue
-from muster_domain.money import MICROS, parse_amount, parse_currency
+from muster_domain.money import MICROS, ChargingBasis, parse_amount, parse_currency
 from muster_manifests.manifest import Manifest
 from muster_manifests.reader import ObjectReader
 from muster_rating.periods import check_period
+from muster_rating.policies import (
+    PERCENT,
+    ChargingPolicy,
+    PolicyVersion,
+    QueueTerms,
+)
 from muster_rating.price_lists import read_price_list
-from muster_rating.prices import PriceBook, PriceList
+from muster_rating.prices import ALWAYS_MS, PriceBook, PriceList
 
 _ALERTS_MAX = 100
 _PERCENT_MAX = 1000
@@ -52,6 +58,49 @@ def read_prices(manifest: Manifest) -> PriceList:
         spec.problem(error.field or "currency", error.problem, error.fix)
         book = PriceBook("")
     return PriceList(name=manifest.metadata.name, book=book)
+
+
+def read_charging_policy(manifest: Manifest) -> ChargingPolicy:
+    """Read a ChargingPolicy: its versions, each with the terms of all queues."""
+    name = manifest.metadata.name
+    spec = manifest.body.object("spec")
+    found: dict[int, PolicyVersion] = {}
+    for item in spec.objects("versions"):
+        from_ms = item.time_ms("effectiveFrom")
+        version = PolicyVersion(
+            policy=name,
+            effective_from_ms=ALWAYS_MS if from_ms is None else from_ms,
+            others=_queue_terms(item),
+            queues=_terms_by_queue(item.object("queues")),
+        )
+        if version.effective_from_ms in found:
+            item.problem(
+                "effectiveFrom",
+                "two versions begin at the same time",
+                "write effectiveFrom: 2026-07-01T00:00:00Z, another one in each",
+            )
+        found[version.effective_from_ms] = version
+    if not found:
+        spec.problem("versions", "a policy without a version", "write - {basis: usage}")
+    return ChargingPolicy(name=name, versions=tuple(found[at] for at in sorted(found)))
+
+
+def _terms_by_queue(queues: ObjectReader) -> dict[str, QueueTerms]:
+    return {queue: _queue_terms(queues.object(queue)) for queue in queues.keys}
+
+
+def _queue_terms(reader: ObjectReader) -> QueueTerms:
+    if "basis" not in reader:
+        reader.problem("basis", "missing", f"write basis: {' or '.join(ChargingBasis)}")
+    basis = reader.choice("basis", ChargingBasis, ChargingBasis.USAGE)
+    credit = reader.optional_integer("lenderCreditPercent", low=0, high=PERCENT)
+    if credit is not None and basis is not ChargingBasis.BOTH:
+        reader.problem(
+            "lenderCreditPercent",
+            f"on the basis {basis} nobody gets a credit",
+            "write basis: both, or leave it out",
+        )
+    return QueueTerms(basis=basis, lender_credit_percent=PERCENT if credit is None else credit)
 
 
 def _scope(spec: ObjectReader) -> BudgetScope:

@@ -32,7 +32,7 @@ from muster_manifests.kueue.flavors import (
 from muster_manifests.kueue.queues import read_cluster_queue, read_cohort, read_local_queue
 from muster_manifests.kueue.workload import read_workload
 from muster_manifests.manifest import Manifest
-from muster_manifests.money import read_budget, read_prices
+from muster_manifests.money import read_budget, read_charging_policy, read_prices
 from muster_manifests.reader import ObjectReader
 from muster_manifests.volcano.flow import read_job_flow, read_job_template
 from muster_manifests.volcano.job import read_volcano_job
@@ -96,6 +96,7 @@ KINDS: dict[tuple[str, str], KindEntry] = {
     ("flow.volcano.sh", "JobFlow"): _namespaced(read_job_flow, "v1alpha1"),
     ("topology.volcano.sh", "HyperNode"): _cluster_wide(read_hyper_node, "v1alpha1"),
     (MUSTER, "Budget"): _cluster_wide(read_budget, "v1alpha1"),
+    (MUSTER, "ChargingPolicy"): _cluster_wide(read_charging_policy, "v1alpha1"),
     (MUSTER, "PriceList"): _cluster_wide(read_prices, "v1alpha1"),
     ("", "ConfigMap"): KindEntry(
         versions=("v1",), parser=read_scheduler_map, concerns=holds_scheduler

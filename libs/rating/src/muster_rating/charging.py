@@ -9,20 +9,19 @@ from dataclasses import dataclass, field
 
 from muster_domain.errors import InvalidValue
 from muster_domain.money import ChargingBasis, IdlePolicy, split
-from muster_rating.borrowing import COHORT
 from muster_rating.dimensions import QUEUE
+from muster_rating.policies import PERCENT, PolicyVersion, QueueTerms, policy_windows
+from muster_rating.windows import Window
 
-PERCENT = 100
 _BY_QUOTA = "quota belongs to ClusterQueues: "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How a table charges. `lender_credit_percent` is what lenders get back with `BOTH`."""
+    """How a table charges: who pays for idle, and what queues pay for, by time."""
 
     idle: IdlePolicy = IdlePolicy.ROW
-    basis: ChargingBasis = ChargingBasis.USAGE
-    lender_credit_percent: int = PERCENT
+    policy: tuple[PolicyVersion, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,15 +37,19 @@ class Quotas:
     borrowed: dict[str, int] = field(default_factory=dict[str, int])
 
 
-def checked(rules: Rules, by: str, *, filtered: bool) -> Rules:
+def checked(rules: Rules, by: str, window: Window, *, filtered: bool) -> Rules:
     """Rules that make sense together for a table by a dimension. Raises `InvalidValue`."""
-    if not 0 <= rules.lender_credit_percent <= PERCENT:
-        raise InvalidValue(
-            f"{rules.lender_credit_percent} is no percentage",
-            field="lender_credit",
-            fix=f"write 0 to {PERCENT}",
-        )
-    by_quota = rules.idle is IdlePolicy.OWNER or rules.basis is not ChargingBasis.USAGE
+    versions = [version for _, version in policy_windows(rules.policy, window)]
+    for version in versions:
+        for terms in (version.others, *version.queues.values()):
+            if not 0 <= terms.lender_credit_percent <= PERCENT:
+                raise InvalidValue(
+                    f"{terms.lender_credit_percent} is no percentage",
+                    field="lender_credit",
+                    fix=f"write 0 to {PERCENT}",
+                )
+    paid_by_quota = next((version for version in versions if version.by_quota), None)
+    by_quota = rules.idle is IdlePolicy.OWNER or paid_by_quota is not None
     if by_quota and by != QUEUE:
         raise InvalidValue(
             f"{_BY_QUOTA}costs by {by!r} cannot be charged to it",
@@ -59,13 +62,17 @@ def checked(rules: Rules, by: str, *, filtered: bool) -> Rules:
             field="idle" if rules.idle is IdlePolicy.OWNER else "basis",
             fix="ask with a token that sees every namespace",
         )
-    if rules.basis is not ChargingBasis.USAGE and rules.idle is not IdlePolicy.ROW:
+    if paid_by_quota is not None and rules.idle is not IdlePolicy.ROW:
         raise InvalidValue(
-            f"quota that nobody uses is paid for already on the basis {rules.basis}",
+            f"quota that nobody uses is paid for already {_by_what(paid_by_quota)}",
             field="idle",
             fix="leave idle out",
         )
     return rules
+
+
+def _by_what(version: PolicyVersion) -> str:
+    return f"by {version.id}" if version.policy else f"on the basis {version.others.basis}"
 
 
 def share(idle: int, held: Mapping[str, int], others: int = 0) -> tuple[dict[str, int], int]:
@@ -112,14 +119,35 @@ def share_by_owner(idle: int, quotas: Quotas) -> tuple[dict[str, int], int]:
     return dict(zip(owned, parts, strict=True)), max(0, idle - total)
 
 
-def committed(quotas: Quotas, rules: Rules) -> dict[str, int]:
-    """The time that each queue is charged for on the basis of its quota."""
-    charged = dict(quotas.nominal)
-    if rules.basis is ChargingBasis.BOTH:
-        for queue, quantity in quotas.borrowed.items():
-            charged[queue] = charged.get(queue, 0) + quantity
-        for queue, quantity in quotas.lent.items():
-            if queue != COHORT:
-                credit = quantity * rules.lender_credit_percent // PERCENT
-                charged[queue] = charged.get(queue, 0) - credit
-    return charged
+def charged(
+    held: Mapping[str, int], quotas: Quotas, version: PolicyVersion
+) -> dict[str, dict[str, int]]:
+    """The parts of what each queue is charged for, by queue: what it held, unused quota, a credit.
+
+    On the basis of quota a queue pays for nominal quota whether it uses it or not. Without BOTH it
+    does not pay for what it borrows, with BOTH it gets a credit for what it lends.
+    """
+    return {
+        queue: _parts(
+            version.terms_of(queue),
+            held.get(queue, 0),
+            quotas.borrowed.get(queue, 0),
+            quotas.unused.get(queue, 0),
+            quotas.lent.get(queue, 0),
+        )
+        for queue in sorted({*held, *quotas.unused})
+    }
+
+
+HELD, UNUSED, LENT = "held", "unused", "lent"
+
+
+def _parts(terms: QueueTerms, held: int, borrowed: int, unused: int, lent: int) -> dict[str, int]:
+    match terms.basis:
+        case ChargingBasis.USAGE:
+            return {HELD: held}
+        case ChargingBasis.COMMITMENT:
+            return {HELD: held - borrowed, UNUSED: unused}
+        case ChargingBasis.BOTH:
+            credit = lent * terms.lender_credit_percent // PERCENT
+            return {HELD: held, UNUSED: unused, LENT: -credit}

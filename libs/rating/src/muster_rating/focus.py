@@ -1,7 +1,9 @@
 """A statement as FOCUS 1.2 rows, one for each line.
 
-Every line is a charge by usage: what was held, and what nobody held, at the price of its time. A
-line that puts an earlier month right is a correction and keeps that month's charge period. Costs
+Every line is a charge by usage: what was held, and what nobody held, at the price of its time. Of a
+queue that pays by quota, quota is a capacity reservation whose unused part is a line, and what it
+gets back for having lent is a credit; neither was consumed. A line that puts an earlier month right
+is a correction and keeps that month's charge period. Costs
 have six digits after the point and quantities twelve; the cost is never derived from the printed
 quantity.
 """
@@ -12,6 +14,7 @@ from fractions import Fraction
 
 from muster_domain.money import MICROS, format_decimal
 from muster_rating.charges import BORROWED, Charge
+from muster_rating.charging import LENT, UNUSED
 from muster_rating.periods import utc_text
 from muster_rating.prices import ALWAYS_MS, HOUR_MS
 from muster_rating.report import RowKind
@@ -31,7 +34,8 @@ COLUMNS = (
     "PricingUnit", "ProviderName", "PublisherName", "RegionId", "RegionName", "ResourceId",
     "ResourceName", "ResourceType", "ServiceCategory", "ServiceName", "ServiceSubcategory",
     "SkuId", "SkuMeter", "SkuPriceDetails", "SkuPriceId", "SubAccountId", "SubAccountName",
-    "SubAccountType", "Tags", "x_Attempt", "x_ChargeClass", "x_Namespace", "x_Team", "x_User",
+    "SubAccountType", "Tags", "x_Attempt", "x_ChargeClass", "x_ChargingPolicy", "x_Namespace",
+    "x_Team", "x_User",
 )  # fmt: skip
 """FOCUS's columns in order of their names, then Muster's own."""
 
@@ -74,6 +78,7 @@ def _row(statement: Statement, line: Line, provider: str) -> Mapping[str, str | 
         if charge.hourly is None
         else format_decimal(charge.hourly * Fraction(unit_milli, charge.per_milli), _PRICE_PLACES)
     )
+    policy = " ".join(version.id for version in statement.policy)
     return {
         **dict.fromkeys(COLUMNS),
         "BilledCost": money,
@@ -83,14 +88,16 @@ def _row(statement: Statement, line: Line, provider: str) -> Mapping[str, str | 
         "BillingCurrency": statement.currency,
         "BillingPeriodEnd": utc_text(period.end_ms),
         "BillingPeriodStart": utc_text(period.start_ms),
-        "ChargeCategory": "Usage",
+        "CapacityReservationId": _reservation(charge),
+        "CapacityReservationStatus": "Unused" if charge.klass == UNUSED else None,
+        "ChargeCategory": "Credit" if charge.klass == LENT else "Usage",
         "ChargeClass": "Correction" if line.corrects else None,
         "ChargeDescription": _description(charge),
         "ChargeFrequency": "Usage-Based",
         "ChargePeriodEnd": utc_text(max(charge.end_ms, charge.start_ms + _SECOND_MS)),
         "ChargePeriodStart": utc_text(charge.start_ms),
-        "ConsumedQuantity": quantity,
-        "ConsumedUnit": unit_of(charge.resource),
+        "ConsumedQuantity": None if charge.of_quota else quantity,
+        "ConsumedUnit": None if charge.of_quota else unit_of(charge.resource),
         "ContractedCost": money,
         "ContractedUnitPrice": price,
         "EffectiveCost": money,
@@ -107,8 +114,8 @@ def _row(statement: Statement, line: Line, provider: str) -> Mapping[str, str | 
         "PricingUnit": unit_of(charge.resource),
         "ProviderName": provider,
         "PublisherName": provider,
-        "ResourceId": charge.workload_id or f"{charge.kind}/{charge.flavor}/{charge.resource}",
-        "ResourceName": charge.workload or f"{charge.kind} {charge.flavor}",
+        "ResourceId": charge.workload_id or f"{_capacity(charge)}/{charge.resource}",
+        "ResourceName": charge.workload or _capacity(charge).replace("/", " "),
         "ResourceType": "Workload" if charge.workload_id else "Capacity",
         "ServiceCategory": "AI and Machine Learning",
         "ServiceName": "Muster",
@@ -123,10 +130,22 @@ def _row(statement: Statement, line: Line, provider: str) -> Mapping[str, str | 
         "Tags": json.dumps(dict(sorted(charge.labels.items()))),
         "x_Attempt": str(charge.attempt) if charge.attempt else None,
         "x_ChargeClass": charge.klass or str(charge.kind),
+        "x_ChargingPolicy": policy or None,
         "x_Namespace": charge.namespace or None,
         "x_Team": charge.team or None,
         "x_User": charge.user or None,
     }
+
+
+def _reservation(charge: Charge) -> str | None:
+    if charge.klass != UNUSED:
+        return None
+    return f"clusterqueue/{charge.cluster_queue}/{charge.flavor}/{charge.resource}"
+
+
+def _capacity(charge: Charge) -> str:
+    whose = f"{charge.klass}/{charge.cluster_queue}" if charge.of_quota else str(charge.kind)
+    return f"{whose}/{charge.flavor}"
 
 
 def _price_id(charge: Charge) -> str:
@@ -138,5 +157,7 @@ def _description(charge: Charge) -> str:
     what = f"{charge.resource} in {charge.flavor}"
     if charge.kind is not RowKind.USAGE:
         return f"{charge.kind}: {what}"
+    if charge.of_quota:
+        return f"{charge.klass} quota of {charge.cluster_queue}: {what}"
     borrowed = ", borrowed" if charge.klass == BORROWED else ""
     return f"{what}, {charge.namespace}/{charge.workload}{borrowed}"

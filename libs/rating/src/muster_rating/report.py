@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 
-from muster_domain.money import ChargingBasis, IdlePolicy, nearest, round_rows, split
+from muster_domain.money import IdlePolicy, nearest, round_rows, split
 from muster_rating.attempts import Attempt, Owner, Pair, settled
 from muster_rating.capacity import CapacitySpan
 from muster_rating.catalogs import Catalog
 from muster_rating.charging import (
     Rules,
+    charged,
     checked,
-    committed,
     share,
     share_by_node,
     share_by_owner,
@@ -25,18 +25,19 @@ from muster_rating.charging import (
 from muster_rating.dimensions import QUEUE, KeyOf, key_of
 from muster_rating.holdings import Holding, holdings_by_pair
 from muster_rating.observations import AttemptKey, Observation, Observations
+from muster_rating.policies import PolicyVersion, policy_windows
 from muster_rating.prices import Price, PriceBook
 from muster_rating.rollups import NOBODY, Holder, Roll, absorb, between
 from muster_rating.slices import Metered, Slice, add, measure, spans_by_pair
 from muster_rating.windows import Window
 
-BY_USAGE = Rules()
+PLAIN = Rules()
 
 
 class RowKind(StrEnum):
     """Whose time a row is; all but USAGE belong to nobody.
 
-    UNCOMMITTED is capacity that no quota pays for, on the basis of quota only. It is negative where
+    UNCOMMITTED is capacity that no queue pays for, where any pays by quota. It is negative where
     quota exceeds the capacity; OVERALLOCATED always is.
     """
 
@@ -131,14 +132,14 @@ def cost_table(
     window: Window,
     by: str,
     keep: Callable[[Owner], bool] | None = None,
-    rules: Rules = BY_USAGE,
+    rules: Rules = PLAIN,
 ) -> Table:
     """Cost by one dimension over a window. Raises `InvalidValue` for what cannot be asked.
 
     With `keep`, only those owners' rows are shown and idle is the part that their share of the
     usage would carry; other rows that are nobody's are left out.
     """
-    checked(rules, by, filtered=keep is not None)
+    checked(rules, by, window, filtered=keep is not None)
     attempts = tuple(settled(books.attempts))
     builder = _Builder(prices=prices, by=by, key=key_of(by), keep=keep, rules=rules)
     holdings = holdings_by_pair(attempts)
@@ -155,12 +156,13 @@ def cost_table(
             observations=books.observations,
         )
         found = [
-            (builder.measure(metered, books.rolls, rated.window), rated.price)
+            (builder.measure(metered, books.rolls, part), rated.price, version)
             for rated in prices.windows(*pair, window)
+            for part, version in policy_windows(rules.policy, rated.window)
         ]
-        if pair in spans or any(part.cells for part, _ in found):
-            for part, price in found:
-                builder.add(part, pair, price)
+        if pair in spans or any(part.cells for part, _, _ in found):
+            for part, price, version in found:
+                builder.add(part, pair, price, version)
     return builder.finish(window, has_open=any(attempt.is_open for attempt in attempts))
 
 
@@ -206,7 +208,9 @@ class _Builder:
             return None
         return self.key(NOBODY, owner, flavor)
 
-    def add(self, found: Slice[str], pair: Pair, price: Price | None) -> None:
+    def add(
+        self, found: Slice[str], pair: Pair, price: Price | None, version: PolicyVersion
+    ) -> None:
         """Price a slice and add it to the rows."""
         resource = pair[1]
         if price is not None:
@@ -229,10 +233,10 @@ class _Builder:
             for queue, quantity in found.quotas.nominal.items():
                 if quantity:
                     add(self._row(RowKind.USAGE, queue).nominal, resource, quantity)
-        if self.rules.basis is ChargingBasis.USAGE:
-            self._charge_usage(found, resource, price)
+        if version.by_quota:
+            self._charge_quota(found, resource, price, version)
         else:
-            self._charge_quota(found, resource, price)
+            self._charge_usage(found, resource, price)
 
     def _charge_usage(self, found: Slice[str], resource: str, price: Price | None) -> None:
         for key, cell in found.cells.items():
@@ -272,11 +276,14 @@ class _Builder:
                 shared, left = share_by_owner(idle, found.quotas)
         return shared, left if self.keep is None else 0
 
-    def _charge_quota(self, found: Slice[str], resource: str, price: Price | None) -> None:
-        charged = committed(found.quotas, self.rules)
-        for queue, quantity in charged.items():
+    def _charge_quota(
+        self, found: Slice[str], resource: str, price: Price | None, version: PolicyVersion
+    ) -> None:
+        rest = found.balance.capacity
+        for queue, parts in charged(found.held, found.quotas, version).items():
+            quantity = sum(parts.values())
             self._charge(self._row(RowKind.USAGE, queue), resource, quantity, price)
-        rest = found.balance.capacity - sum(charged.values())
+            rest -= quantity
         self._charge_nobody(RowKind.UNCOMMITTED, resource, rest, price)
 
     def _charge_nobody(

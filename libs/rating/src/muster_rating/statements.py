@@ -9,13 +9,14 @@ or slipped in unseen.
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 
 from muster_domain.money import round_rows
 from muster_rating.charges import Charge, ChargeKey
 from muster_rating.periods import Period
+from muster_rating.policies import PolicyVersion
 from muster_rating.report import RowKind
 
 MICROS_PER_CENT = 10_000
@@ -48,7 +49,8 @@ class Line:
 class Statement:
     """What is charged for one period, with what is put right of earlier ones.
 
-    `number` counts statements from 1, `previous` is the digest of the one before.
+    `number` counts statements from 1, `previous` is the digest of the one before. `policy` are the
+    versions by which its own period is charged, now and whenever it is reckoned again.
     """
 
     period: Period
@@ -57,6 +59,7 @@ class Statement:
     issued_at_ms: int
     lines: tuple[Line, ...]
     previous: str = ""
+    policy: tuple[PolicyVersion, ...] = ()
 
     @property
     def total_micros(self) -> int:
@@ -66,7 +69,9 @@ class Statement:
     @property
     def digest(self) -> str:
         """SHA-256 over everything in it, the digest of the one before included."""
+        policy = {"policy": [asdict(version) for version in self.policy]} if self.policy else {}
         body = {
+            **policy,
             "period": self.period.id,
             "number": self.number,
             "currency": self.currency,
@@ -81,13 +86,15 @@ class Statement:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def issue(
+def issue(  # noqa: PLR0913 - what a statement is made of
     period: Period,
     currency: str,
     now_ms: int,
     found: Iterable[Charge],
     corrections: Iterable[Line],
     before: Statement | None,
+    *,
+    policy: tuple[PolicyVersion, ...] = (),
 ) -> Statement:
     """The next statement after `before`."""
     return Statement(
@@ -97,6 +104,7 @@ def issue(
         issued_at_ms=now_ms,
         lines=(*(Line(charge=charge) for charge in found), *corrections),
         previous="" if before is None else before.digest,
+        policy=policy,
     )
 
 

@@ -1,6 +1,6 @@
 """What accounting answers: cost reports and the price list."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -15,6 +15,8 @@ from muster_contracts.queries import (
 from muster_domain.money import format_decimal
 from muster_rating.attempts import Owner
 from muster_rating.charging import Rules
+from muster_rating.dimensions import QUEUE
+from muster_rating.policies import PolicyVersion, for_all, policy_windows, versions_in
 from muster_rating.prices import ALWAYS_MS, PriceBook
 from muster_rating.report import Books, Row, RowKind, Table, cost_table
 from muster_rating.windows import Window, asked_window
@@ -24,26 +26,37 @@ IDLE = "__idle__"
 HOURLY_PLACES = 12
 
 
+def rules_of(question: CostQuestion, policy: Sequence[PolicyVersion]) -> Rules:
+    """How a question is to be charged, `policy` being what is declared."""
+    if question.by_policy:
+        return Rules(idle=question.idle, policy=tuple(policy))
+    terms = for_all(question.basis, question.lender_credit_percent)
+    return Rules(idle=question.idle, policy=terms)
+
+
 def cost_report(
-    question: CostQuestion, books: Books, prices: PriceBook, through_ms: int
+    question: CostQuestion, rules: Rules, books: Books, prices: PriceBook, through_ms: int
 ) -> CostReport:
     """The report that was asked for, counted up to `through_ms`. Raises `InvalidValue`."""
     asked = asked_window(question.start_ms, question.end_ms)
     window = Window(asked.start_ms, max(asked.start_ms, min(asked.end_ms, through_ms)))
-    rules = Rules(
-        idle=question.idle,
-        basis=question.basis,
-        lender_credit_percent=question.lender_credit_percent,
-    )
     table = cost_table(books, prices, window, question.by, _only(question.namespaces), rules)
     rows = [row for row in table.rows if row.kind is not RowKind.IDLE]
+    in_force = versions_in(rules.policy, window)
+
+    def basis_of(row: Row) -> str:
+        if not question.by_policy or question.by != QUEUE or row.kind is not RowKind.USAGE:
+            return ""
+        versions = [version for _, version in policy_windows(rules.policy, window)]
+        return ", ".join(dict.fromkeys(v.terms_of(row.key).basis for v in versions))
+
     idle = table.of_kind(RowKind.IDLE) or Row(key=IDLE, kind=RowKind.IDLE, cost_micros=0)
     return CostReport(
         by=question.by,
         start_ms=asked.start_ms,
         end_ms=asked.end_ms,
         currency=table.currency,
-        lines=tuple(_line(row) for row in rows),
+        lines=tuple(replace(_line(row), basis=basis_of(row)) for row in rows),
         idle=_line(idle),
         total=_total(table),
         complete_through_ms=window.end_ms,
@@ -51,6 +64,8 @@ def cost_report(
         unpriced=tuple(f"{flavor}/{resource}" for flavor, resource in table.unpriced),
         idle_policy=question.idle,
         basis=question.basis,
+        by_policy=question.by_policy,
+        policy=tuple(version.id for version in in_force) if question.by_policy else (),
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import structlog
 
 from muster_accounting.allocation_answers import allocations, assets, window_of
-from muster_accounting.answers import cost_report
+from muster_accounting.answers import cost_report, rules_of
 from muster_accounting.declarations import Declarations
 from muster_accounting.facts import Fact, read_fact, told
 from muster_accounting.notes import note
@@ -136,10 +136,12 @@ class Bookkeeper:
         """The cost report, counted up to `through_ms`. Raises `InvalidValue`, `Transient`."""
         asked = asked_window(question.start_ms, question.end_ms)
         window = Window(asked.start_ms, max(asked.start_ms, min(asked.end_ms, through_ms)))
+        rules = rules_of(question, self.view.declarations.policy)
         return await self._counted(
             window,
-            lambda books: cost_report(question, books, self.prices, through_ms),
+            lambda books: cost_report(question, rules, books, self.prices, through_ms),
             rolled=UNROLLED.isdisjoint(question.by.split(",")),
+            edges=[version.effective_from_ms for version in rules.policy],
         )
 
     async def allocations(
@@ -184,7 +186,9 @@ class Bookkeeper:
     async def _draft(self, period: Period, issued: list[Statement], now_ms: int) -> Statement:
         return await self._counted(
             books_window(period, issued),
-            lambda books: draft(period, issued, books, self.prices, now_ms),
+            lambda books: draft(
+                period, issued, books, self.prices, self.view.declarations.policy, now_ms
+            ),
         )
 
     async def tokens(self, question: TokensQuestion, through_ms: int) -> TokenReport:
@@ -196,10 +200,16 @@ class Bookkeeper:
         )
 
     async def _counted(
-        self, window: Window, compute: Callable[[Books], T], *, rolled: bool = False
+        self,
+        window: Window,
+        compute: Callable[[Books], T],
+        *,
+        rolled: bool = False,
+        edges: Sequence[int] = (),
     ) -> T:
+        """Compute from books; rolls have none of the edges inside."""
         with self.metrics.report_seconds.time():
-            rolls, live = await self._rolls(window) if rolled else ([], [window])
+            rolls, live = await self._rolls(window, edges) if rolled else ([], [window])
             found = {
                 attempt.key: attempt
                 for attempt in self.view.open.values()
@@ -226,10 +236,10 @@ class Bookkeeper:
 
             return await asyncio.to_thread(work)
 
-    async def _rolls(self, window: Window) -> tuple[list[Roll], list[Window]]:
+    async def _rolls(self, window: Window, edges: Sequence[int]) -> tuple[list[Roll], list[Window]]:
         """The rolls in a window, and what is left of it."""
         available = await self.store.rolled_windows(window)
-        chosen, _ = choose(available, window, self.prices.changes(window))
+        chosen, _ = choose(available, window, (*self.prices.changes(window), *edges))
         rolls = await self.store.rolls(chosen)
         return rolls, between([roll.window for roll in rolls], window)
 

@@ -13,13 +13,17 @@ from muster_domain.errors import MusterError
 from muster_manifests.catalogue import ObjectCatalogue
 from muster_rating.attempts import Pair
 from muster_rating.catalogs import Catalog, build_catalog
+from muster_rating.policies import PolicyVersion, policy_versions
 from muster_rating.prices import ALWAYS_MS, PriceBook, PriceList, price_books
 from muster_runtime.objects import apply_object
 from muster_runtime.reader import Received
 from muster_scheduling.snapshot.volcano import VOLCANO_FLAVOR
 
-KINDS = ("ResourceFlavor", "ClusterQueue", "Cohort", "Queue", "PriceList")
-"""Kinds that decide about quota, prices and where hardware counts; `Queue` is Volcano's."""
+KINDS = ("ResourceFlavor", "ClusterQueue", "Cohort", "Queue", "PriceList", "ChargingPolicy")
+"""Kinds that decide about quota, prices, who pays and where hardware counts.
+
+`Queue` is Volcano's.
+"""
 
 if TYPE_CHECKING:
     from muster_rating.capacity import FlavorMap
@@ -43,6 +47,11 @@ class Declarations:
         """The service's own prices, with the declared ones of the same currency over them."""
         lists = (PriceList(name="", book=own), *self._catalogue.price_lists.values())
         return price_books(lists).get(own.currency, own)
+
+    @property
+    def policy(self) -> tuple[PolicyVersion, ...]:
+        """By what queues are charged, in order of time."""
+        return policy_versions(self._catalogue.charging_policies.values())
 
     def add(self, versions: Iterable[ObjectVersion]) -> None:
         """Take in versions in order of their sequence; one that cannot be read is left out."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from muster_contracts.statement_lines import line_of
+from muster_contracts.statement_lines import line_of, policy_of
 from muster_contracts.statements import (
     LINES_MAX,
     StatementPage,
@@ -11,6 +11,7 @@ from muster_contracts.statements import (
 from muster_domain.errors import Conflict, InvalidValue
 from muster_rating.charges import charges
 from muster_rating.periods import Period, month_of
+from muster_rating.policies import PolicyVersion, versions_in
 from muster_rating.prices import PriceBook
 from muster_rating.report import Books
 from muster_rating.statements import (
@@ -41,18 +42,27 @@ def window_of(period: Period, issued: Sequence[Statement]) -> Window:
 
 
 def draft(
-    period: Period, issued: Sequence[Statement], books: Books, prices: PriceBook, now_ms: int
+    period: Period,
+    issued: Sequence[Statement],
+    books: Books,
+    prices: PriceBook,
+    policy: Sequence[PolicyVersion],
+    now_ms: int,
 ) -> Statement:
-    """What would be issued for a period now, after the statements that were."""
+    """What would be issued for a period now, after the statements that were.
+
+    What is put right of a closed month is reckoned by the policy that it was closed with.
+    """
     until_ms = max(period.start_ms, min(period.end_ms, now_ms))
-    found = charges(books, prices, Window(period.start_ms, until_ms))
+    in_force = versions_in(policy, period.window)
+    found = charges(books, prices, Window(period.start_ms, until_ms), in_force)
     put_right: list[Line] = []
     for statement in issued:
         closed = statement.period
-        is_now = charges(books, prices, closed.window)
+        is_now = charges(books, prices, closed.window, statement.policy)
         put_right += corrections(closed.id, booked(issued, closed.id), is_now)
     before = issued[-1] if issued else None
-    return issue(period, prices.currency, now_ms, found, put_right, before)
+    return issue(period, prices.currency, now_ms, found, put_right, before, policy=in_force)
 
 
 def check_closing(period: Period, issued: Sequence[Statement], now_ms: int) -> None:
@@ -89,4 +99,5 @@ def page(
         issued_at_ms=statement.issued_at_ms if closed else 0,
         digest=statement.digest if closed else "",
         previous=statement.previous if closed else "",
+        policy=tuple(policy_of(version) for version in statement.policy),
     )

@@ -3,7 +3,7 @@
 from typing import Any
 
 from muster_contracts import codec
-from muster_contracts.statement_lines import line_of, read_line
+from muster_contracts.statement_lines import line_of, policy_of, read_line, read_policy
 from muster_contracts.statements import StoredLines
 from muster_rating.periods import month_of
 from muster_rating.statements import Statement
@@ -15,7 +15,10 @@ Row = Any
 
 def statement_row(zone: str, statement: Statement) -> dict[str, object]:
     """All columns of a statement."""
-    lines = StoredLines(lines=tuple(line_of(line) for line in statement.lines))
+    lines = StoredLines(
+        lines=tuple(line_of(line) for line in statement.lines),
+        policy=tuple(policy_of(version) for version in statement.policy),
+    )
     return {
         "zone": zone,
         "number": statement.number,
@@ -38,4 +41,5 @@ def statement_of(row: Row) -> Statement:
         issued_at_ms=row["issued_at_ms"],
         lines=tuple(read_line(line) for line in stored.lines),
         previous=row["previous"],
+        policy=tuple(read_policy(version) for version in stored.policy),
     )

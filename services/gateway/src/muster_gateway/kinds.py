@@ -22,6 +22,7 @@ SHORT_NAMES: Mapping[str, str] = {
     "jt": "JobTemplate",
     "price": "PriceList",
     "prices": "PriceList",
+    "cp": "ChargingPolicy",
 }
 _NAMESPACED: Mapping[str, bool] = {kind: entry.namespaced for (_, kind), entry in KINDS.items()}
 

@@ -39,7 +39,7 @@ from muster_contracts.queries import (
     WorkloadsQuestion,
     row_order,
 )
-from muster_contracts.statement_lines import read_line
+from muster_contracts.statement_lines import read_line, read_policy
 from muster_contracts.statements import (
     CloseQuestion,
     StatementLine,
@@ -325,4 +325,5 @@ def _statement_of(page: StatementPage, lines: list[StatementLine]) -> Statement:
         issued_at_ms=page.issued_at_ms,
         lines=tuple(read_line(line) for line in lines),
         previous=page.previous,
+        policy=tuple(read_policy(version) for version in page.policy),
     )

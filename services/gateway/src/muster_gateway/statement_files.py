@@ -7,7 +7,7 @@ from dataclasses import asdict
 from enum import StrEnum
 from html import escape
 
-from muster_contracts.statement_lines import line_of
+from muster_contracts.statement_lines import line_of, policy_of
 from muster_contracts.statements import StatementRow, StatementView
 from muster_domain.errors import InvalidValue
 from muster_gateway.parquet import ColumnType, parquet
@@ -23,7 +23,7 @@ _BY: Mapping[str, Callable[[Charge], str]] = {
     "queue": lambda charge: charge.cluster_queue,
     "namespace": lambda charge: charge.namespace,
     "user": lambda charge: charge.user,
-    "workload": lambda charge: f"{charge.namespace}/{charge.workload}",
+    "workload": lambda charge: f"{charge.namespace}/{charge.workload}".strip("/"),
     "flavor": lambda charge: charge.flavor,
 }
 _HOUR = 3_600_000 * 1000
@@ -110,6 +110,7 @@ def view_of(statement: Statement, state: str, by: str) -> StatementView:
         digest=statement.digest if is_closed else "",
         previous=statement.previous if is_closed else "",
         unpriced=_unpriced(statement),
+        policy=tuple(policy_of(version) for version in statement.policy),
     )
 
 

@@ -13,6 +13,7 @@ from muster.rendering.money import (
     BUDGET_LEGEND,
     budget_table,
     commitment_table,
+    policy_line,
     statement_heading,
     statement_table,
 )
@@ -88,6 +89,8 @@ def statement(
     if form is StatementForm.TABLE:
         view = codec.decode(StatementView, body, bytes_max=len(body))
         say(statement_heading(view))
+        for policy in view.policy:
+            say(policy_line(policy))
         warn_unpriced(view.unpriced)
         emit(view, Format.TABLE, lambda _wide: statement_table(view))
     elif file:

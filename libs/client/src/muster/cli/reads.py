@@ -24,7 +24,7 @@ from muster_contracts import codec
 from muster_contracts.api import Books
 from muster_contracts.jobs import Decision
 from muster_contracts.queries import Phase
-from muster_domain.money import ChargingBasis, IdlePolicy
+from muster_domain.money import IdlePolicy
 
 LIVE = [phase.value for phase in Phase if phase is not Phase.FINISHED]
 LIMIT = 500
@@ -39,6 +39,15 @@ class Status(StrEnum):
     QUOTA_RESERVED = "quotareserved"
     ADMITTED = "admitted"
     FINISHED = "finished"
+
+
+class Basis(StrEnum):
+    """What queues pay for: as the ChargingPolicy says, or all on one basis."""
+
+    POLICY = "policy"
+    USAGE = "usage"
+    COMMITMENT = "commitment"
+    BOTH = "both"
 
 
 STATUS_PHASES: dict[Status, tuple[Phase, ...]] = {
@@ -213,8 +222,9 @@ def cost(  # noqa: PLR0913 - one parameter for each option
     end: Annotated[str, typer.Option("--to", help="A date or time, UTC; else now")] = "",
     idle: Annotated[IdlePolicy, typer.Option(help="Who pays for idle GPUs")] = IdlePolicy.ROW,
     basis: Annotated[
-        ChargingBasis, typer.Option(help="What queues pay: usage, their quota, or both")
-    ] = ChargingBasis.USAGE,
+        Basis | None,
+        typer.Option(help="What queues pay; --by queue as the ChargingPolicy says, else usage"),
+    ] = None,
     lender_credit: Annotated[
         int, typer.Option("--lender-credit", min=0, max=100, help="Percent lenders get back")
     ] = 100,
@@ -229,11 +239,13 @@ def cost(  # noqa: PLR0913 - one parameter for each option
                 "from": start,
                 "to": end,
                 "idle": str(idle),
-                "basis": str(basis),
+                **({} if basis is None else {"basis": str(basis)}),
                 "lender_credit": str(lender_credit),
             }
         )
     warn_unpriced(report.unpriced)
+    if report.policy:
+        say(f"charged by {', '.join(report.policy)}")
     if output is Format.CSV:
         sys.stdout.write(cost_csv(report))
         return

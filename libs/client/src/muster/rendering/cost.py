@@ -36,7 +36,18 @@ def cost_csv(report: CostReport) -> str:
 
 
 def _columns(report: CostReport) -> list[str]:
-    return [report.by.upper(), *(name for name, _ in _times(report)), "COST"]
+    basis = ["BASIS"] if _shows_basis(report) else []
+    return [report.by.upper(), *basis, *(name for name, _ in _times(report)), "COST"]
+
+
+def _shows_basis(report: CostReport) -> bool:
+    return any(line.basis for line in report.lines)
+
+
+def _by_quota(report: CostReport) -> bool:
+    """Whether any queue pays for its quota."""
+    bases = {ChargingBasis.USAGE, *(line.basis for line in report.lines if line.basis)}
+    return report.basis is not ChargingBasis.USAGE or len(bases) > 1
 
 
 def _times(report: CostReport) -> list[tuple[str, Callable[[CostLine], Mapping[str, int]]]]:
@@ -48,7 +59,7 @@ def _times(report: CostReport) -> list[tuple[str, Callable[[CostLine], Mapping[s
     ]
     if report.idle_policy not in (IdlePolicy.ROW, IdlePolicy.NONE):
         columns.append(("IDLE", lambda line: line.idle_time))
-    by_quota = report.basis is not ChargingBasis.USAGE
+    by_quota = _by_quota(report)
     if by_quota:
         columns.append(("NOMINAL", lambda line: line.nominal_time))
     if by_quota or any(line.lent_time for line in report.lines):
@@ -60,8 +71,8 @@ def _times(report: CostReport) -> list[tuple[str, Callable[[CostLine], Mapping[s
 
 def _lines(report: CostReport) -> list[CostLine]:
     shown = report.idle.charged_time or report.idle_policy is IdlePolicy.ROW
-    quota = report.basis is not ChargingBasis.USAGE
-    return [*report.lines, *([report.idle] if shown and not quota else [])]
+    hidden = _by_quota(report) and not report.idle.charged_time
+    return [*report.lines, *([report.idle] if shown and not hidden else [])]
 
 
 def _rows(report: CostReport, currency: str) -> Iterator[list[str]]:
@@ -76,7 +87,8 @@ def _rows(report: CostReport, currency: str) -> Iterator[list[str]]:
 
 def _cells(report: CostReport, line: CostLine, cents: int | None, currency: str) -> list[str]:
     times = [_hours(gpus_milli(of(line))) for _, of in _times(report)]
-    return [line.key, *times, _money(cents, currency)]
+    basis = [line.basis] if _shows_basis(report) else []
+    return [line.key, *basis, *times, _money(cents, currency)]
 
 
 def _hours(milli_ms: int) -> str:

@@ -8,8 +8,9 @@ from rich.text import Text
 from muster.rendering.tables import plain_table
 from muster_contracts.budgets import BudgetPage, BudgetRow
 from muster_contracts.commitments import CommitmentPage
-from muster_contracts.statements import StatementView
-from muster_domain.money import MICROS, format_decimal
+from muster_contracts.statements import PolicyInForce, StatementView, TermsOfQueue
+from muster_domain.money import MICROS, ChargingBasis, format_decimal
+from muster_rating.periods import utc_text
 
 BAR_WIDTH = 24
 _MILLI_MS_PER_HOUR = 3_600_000 * 1000
@@ -98,6 +99,23 @@ def statement_heading(view: StatementView) -> str:
     if not view.number:
         return f"{view.period} is {view.state}: what would be issued now"
     return f"{view.period}, statement {view.number}, digest {view.digest}"
+
+
+def policy_line(policy: PolicyInForce) -> str:
+    """A version of a ChargingPolicy: `finance from 2026-07-01T00:00:00Z: ia by commitment, ...`."""
+    since = (
+        "" if policy.effective_from_ms is None else f" from {utc_text(policy.effective_from_ms)}"
+    )
+    named = [_terms(terms) for terms in policy.terms if terms.cluster_queue]
+    others = [_terms(terms) for terms in policy.terms if not terms.cluster_queue]
+    return f"charged by {policy.policy}{since}: {', '.join([*named, *others])}"
+
+
+def _terms(terms: TermsOfQueue) -> str:
+    who = terms.cluster_queue or "others"
+    if terms.basis is not ChargingBasis.BOTH:
+        return f"{who} by {terms.basis}"
+    return f"{who} by {terms.basis} (lenders get {terms.lender_credit_percent} %)"
 
 
 def _left(row: BudgetRow) -> int:

@@ -51,8 +51,11 @@ class ChargingParameters(BaseModel):
     """Who pays for what nobody held, and on what basis queues pay."""
 
     idle: IdlePolicy = Field(default=IdlePolicy.ROW, description="Who pays for idle capacity")
-    basis: ChargingBasis = Field(
-        default=ChargingBasis.USAGE, description="What ClusterQueues are charged for"
+    basis: ChargingBasis | Literal["policy"] | None = Field(
+        default=None,
+        description="What ClusterQueues are charged for: usage, commitment, both, or what the "
+        "ChargingPolicy says; without it by policy where the report is by ClusterQueue, for all "
+        "namespaces and with idle as a row, else by usage",
     )
     lender_credit: int = Field(
         default=100, ge=0, le=100, description="Percent that lenders get back on the basis `both`"

@@ -14,10 +14,12 @@ from muster_contracts.queries import (
     WorkloadsQuestion,
 )
 from muster_domain.errors import Forbidden, InvalidValue, NotFound
+from muster_domain.money import ChargingBasis, IdlePolicy
 from muster_gateway.access import Right
 from muster_gateway.http.dependencies import Gate, Who
 from muster_gateway.http.parameters import TEXT_MAX, ChargingParameters, ListParameters
 from muster_gateway.visibility import detail_for
+from muster_rating.dimensions import QUEUE
 from muster_runtime.clock import now_ms
 
 router = APIRouter(tags=["reads"])
@@ -95,14 +97,17 @@ async def cost(
     """
     caller.need(Right.READ)
     start_ms, end_ms = window_ms(start, end, now_ms())
+    chargeable = by == QUEUE and caller.namespaces is None and charging.idle is IdlePolicy.ROW
+    basis = charging.basis or ("policy" if chargeable else ChargingBasis.USAGE)
     question = CostQuestion(
         by=by,
         start_ms=start_ms,
         end_ms=end_ms,
         namespaces=caller.visible(),
         idle=charging.idle,
-        basis=charging.basis,
+        basis=ChargingBasis.USAGE if basis == "policy" else basis,
         lender_credit_percent=charging.lender_credit,
+        by_policy=basis == "policy",
     )
     return await gateway.owners.cost(question)
 
