@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from muster_domain.nodes import MigInstance
 from muster_domain.quantity import Resources
 from muster_domain.selectors import Labels, NodeDemand, Selector
 from muster_domain.workload import NetworkTopology
@@ -106,7 +107,8 @@ class Pod:
 
     `requests` is what it is charged for, `init_requests` (never less) what its node must have free
     when it starts. `containers` are the requests of each, in order; `pod_group` the gang's name in
-    its own namespace. `priority` `None` was never set. `devices` are the indices of those it holds.
+    its own namespace. `priority` `None` was never set. `devices` are the indices of those it holds,
+    `instances` and `zones` its MIG instances and NUMA zones.
     """
 
     namespace: str
@@ -132,6 +134,8 @@ class Pod:
     volume_claims: tuple[str, ...] = ()
     resource_claims: tuple[str, ...] = ()
     devices: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    instances: tuple[MigInstance, ...] = ()
+    zones: tuple[int, ...] = ()
     labels: Labels = field(default_factory=dict[str, str])
     annotations: Labels = field(default_factory=dict[str, str])
     created_at_ms: int = 0

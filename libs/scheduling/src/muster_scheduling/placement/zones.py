@@ -52,10 +52,13 @@ class Zones:
     def pods_fitting(self, near: Near) -> Numbers:
         """How many such pods each node seats by its zones alone; no limit where none applies."""
         fits = self._times(self.free_cpu_milli, self.free_cards, near)
+        return np.where(self.needed(near), fits, _NO_LIMIT)
+
+    def needed(self, near: Near) -> npt.NDArray[np.bool_]:
+        """Nodes on which a pod that insists on a zone gets one or no seat."""
         if near.policy is NumaPolicy.SINGLE_NUMA_NODE:
-            return fits
-        possible = self._times(self.cpu_milli, self.cards, near) > 0
-        return np.where(possible, fits, _NO_LIMIT)
+            return np.ones(len(self.cpu_milli), np.bool_)
+        return self._times(self.cpu_milli, self.cards, near) > 0
 
     @staticmethod
     def _times(cpu_milli: Numbers, cards: Numbers, near: Near) -> Numbers:

@@ -11,11 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from muster_domain.conditions import Explanation, PreemptionReason, UnplaceableReason
+from muster_domain.mig import MIG_PREFIX, profile_of
 from muster_domain.nodes import Node, NodeCondition, Placement, PodAssignment
 from muster_domain.queues import HyperNode, PriorityClass, VolcanoQueue
 from muster_domain.volcano import Pod, PodGroup, PodGroupPhase, PodPhase
 from muster_domain.volcano_scheduler import PluginOption, SchedulerConfiguration
 from muster_domain.workload import PodSet, VolcanoQueueRef, Workload
+from muster_scheduling.placement.geometry import ask_of
 from muster_scheduling.placement.outcome import (
     Gang,
     Placed,
@@ -46,6 +48,7 @@ DEFAULT_SCHEDULER = SchedulerConfiguration(
 )
 """Without a scheduler configuration: nobody is evicted, and nodes are packed."""
 
+_OF_PARTS = ("deviceshare", "numa-aware")
 _TOPOLOGY = frozenset({Verdict.UNKNOWN_TIER, Verdict.INVALID_TOPOLOGY})
 _REASONS: Mapping[EvictionReason, PreemptionReason] = {
     EvictionReason.PREEMPT: PreemptionReason.IN_CLUSTER_QUEUE,
@@ -124,7 +127,9 @@ def seat(
     key = f"{workload.namespace}/{workload.id}"
     nodes = {_rank(bind.pod): bind.node for bind in plan.binds if bind.job == key}
     if nodes:
-        return Answer(outcome=_placed(table, workload, request, nodes))
+        placed = _placed(table, workload, request, nodes)
+        apart = _without_parts(table, placed, request)
+        return Answer(outcome=placed if apart is None else _apart(workload, apart))
     refused = _unplaceable(workload, plan.outcomes.get(key))
     room = _room(plan, key, sum(_asked_least(request).values()), members)
     return Answer(outcome=refused if room is None else _waiting(refused, room, members), room=room)
@@ -143,10 +148,19 @@ def _unknown_tier(workload: Workload, rules: VolcanoRules) -> str:
 
 
 def _configuration(rules: VolcanoRules) -> SchedulerConfiguration:
-    """What is configured, always with allocation, and without waiting to be let into the queue."""
+    """What is configured, always with allocation, and without waiting to be let into the queue.
+
+    Also always with the plugins that keep pods from parts of a machine that others have.
+    """
     scheduler = rules.scheduler or DEFAULT_SCHEDULER
     actions = tuple(name for name in scheduler.actions if name != "enqueue")
-    return replace(scheduler, actions=actions if ALLOCATE in actions else (ALLOCATE, *actions))
+    configured = {option.name for tier in scheduler.tiers for option in tier}
+    more = tuple(PluginOption(name=name) for name in _OF_PARTS if name not in configured)
+    return replace(
+        scheduler,
+        actions=actions if ALLOCATE in actions else (ALLOCATE, *actions),
+        tiers=(*scheduler.tiers, more) if more else scheduler.tiers,
+    )
 
 
 def _snapshot(
@@ -197,7 +211,9 @@ def _usable(table: NodeTable, node: Node) -> Node:
     allocatable = {
         name: min(quantity, record.free_milli(name) + record.used.get(name, 0))
         for name, quantity in node.allocatable.items()
+        if not (record.divided and name.startswith(MIG_PREFIX))
     }
+    allocatable = {**node.allocatable, **allocatable}
     return node if allocatable == node.allocatable else replace(node, allocatable=allocatable)
 
 
@@ -245,7 +261,7 @@ def _seated_pods(each: Standing) -> list[Pod]:
             each.workload,
             sets[seat.pod_set],
             seat.rank,
-            node=seat.node,
+            seat=seat,
             phase=PodPhase.RUNNING if each.started else PodPhase.PENDING,
             leaving=each.leaving,
             grouped=grouped,
@@ -268,10 +284,10 @@ def _pod(  # noqa: PLR0913 - where a pod stands
     pod_set: PodSet,
     rank: int,
     *,
-    node: str = "",
     phase: PodPhase = PodPhase.PENDING,
     leaving: bool = False,
     grouped: bool = True,
+    seat: PodAssignment | None = None,
 ) -> Pod:
     return Pod(
         namespace=workload.namespace,
@@ -279,7 +295,10 @@ def _pod(  # noqa: PLR0913 - where a pod stands
         pod_group=workload.id if grouped else "",
         role=pod_set.name,
         phase=phase,
-        node=node,
+        node=seat.node if seat is not None else "",
+        devices=seat.devices if seat is not None else {},
+        instances=seat.instances if seat is not None else (),
+        zones=seat.zones if seat is not None else (),
         deleting=leaving,
         priority=workload.priority,
         requests=pod_set.requests,
@@ -324,6 +343,28 @@ def _placed(
     return Placed(
         gang=Gang(workload=workload.id, pod_sets=seated, placement=Placement(pods=tuple(pods)))
     )
+
+
+def _without_parts(table: NodeTable, placed: Placed, request: GangRequest) -> PodAssignment | None:
+    """The first seat without a part of its machine that pods hold which are about to leave."""
+    sets = {pod_set.name: pod_set for pod_set in request.pod_sets}
+    for pod in placed.placement.pods:
+        near, ask = sets[pod.pod_set].near, ask_of(sets[pod.pod_set].requests)
+        if near is not None and not pod.zones:
+            zones, row = table.columns.zones, table.columns.row[pod.node]
+            if near.strict and zones.needed(near)[row]:
+                return pod
+        given = Counter(instance.profile for instance in pod.instances)
+        given.update({profile_of(r): len(indices) for r, indices in pod.devices.items()})
+        short = any(given[profile] < count for profile, count in ask)
+        if short and table.record(pod.node).divided:
+            return pod
+    return None
+
+
+def _apart(workload: Workload, pod: PodAssignment) -> Unplaceable:
+    message = f"waits for pods to leave their NUMA zone or slices of cards on {pod.node}"
+    return _refused(workload, UnplaceableReason.INSUFFICIENT_RESOURCES, message, {})
 
 
 def _unplaceable(workload: Workload, outcome: JobOutcome | None) -> Unplaceable:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from muster_domain.mig import MIG_PREFIX
 from muster_domain.quantity import Resources
 from muster_scheduling.volcano.amounts import total_of
 from muster_scheduling.volcano.bundles import Bundle, bundles_of, in_eviction_order
@@ -114,7 +115,7 @@ def _could_hold(session: Session, domain: str, chosen: Sequence[Bundle], need: R
     return all(
         nodes.sum_of(nodes.future, name, where) + freed.get(name, 0) >= quantity
         for name, quantity in need.items()
-        if quantity
+        if quantity and not (name.startswith(MIG_PREFIX) and nodes.divides_any(where))
     )
 
 

@@ -10,9 +10,11 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
+from muster_domain.mig import MIG_PREFIX
 from muster_domain.nodes import Node, NodeCondition
 from muster_domain.quantity import Resources
 from muster_scheduling.placement.columns import LIMIT, Columns, Mask, Vector
+from muster_scheduling.placement.geometry import ask_of
 from muster_scheduling.placement.record import NodeRecord
 from muster_scheduling.placement.shares import (
     GPU,
@@ -25,6 +27,7 @@ from muster_scheduling.placement.shares import (
     VGPU_NUMBER,
 )
 from muster_scheduling.volcano.amounts import PODS
+from muster_scheduling.volcano.divided_cards import divided_cards, room_milli
 from muster_scheduling.volcano.job import Task
 from muster_scheduling.volcano.plan import TaskStatus
 
@@ -80,6 +83,8 @@ class NodeLedger:
         self.future: Matrix = self.allocatable.copy()
         self.hashes: Vector = np.array([crc32(name.encode()) for name in self.names], np.int64)
         self.tasks: list[dict[str, Task]] = [{} for _ in ordered]
+        divided = {row: divided_cards(node) for row, node in enumerate(ordered)}
+        self._divided = {row: cards for row, cards in divided.items() if cards is not None}
         self.affine: dict[str, Task] = {}
         """Tasks on nodes that care which others are near."""
         self.log: list[int] = []
@@ -127,11 +132,11 @@ class NodeLedger:
 
     def fits_idle(self, requests: Resources) -> Mask:
         """Nodes that have this much now."""
-        return _fits(self.idle, self.ask(requests))
+        return self._together(_fits(self.idle, self.ask(requests)), requests, idle=True)
 
     def fits_future(self, requests: Resources) -> Mask:
         """Nodes that have this much, or will once releasing tasks are gone."""
-        return _fits(self.future, self.ask(requests))
+        return self._together(_fits(self.future, self.ask(requests)), requests, idle=False)
 
     def holds(self, requests: Resources, where: Mask, count: int) -> bool:
         """Whether so many equal tasks have or will have room on some nodes together."""
@@ -142,12 +147,22 @@ class NodeLedger:
     def has_idle(self, row: int, requests: Resources) -> bool:
         """Whether one node has this much now."""
         asked, amounts = self.ask(requests)
-        return bool((self.idle[asked, row] >= amounts).all())
+        fits = bool((self.idle[asked, row] >= amounts).all())
+        return fits and self._divides(row, requests, idle=True)
 
     def has_future(self, row: int, requests: Resources) -> bool:
         """Whether one node has or will have this much."""
         asked, amounts = self.ask(requests)
-        return bool((self.future[asked, row] >= amounts).all())
+        fits = bool((self.future[asked, row] >= amounts).all())
+        return fits and self._divides(row, requests, idle=False)
+
+    def is_divided(self, row: int) -> bool:
+        """Whether a node has cards that are divided into MIG instances as pods need them."""
+        return row in self._divided
+
+    def divides_any(self, where: Mask) -> bool:
+        """Whether any of some nodes is divided so."""
+        return any(where[row] for row in self._divided)
 
     def short(self, row: int, requests: Resources) -> tuple[str, int] | None:
         """The first resource, by name, of which a node lacks some in future, and how much."""
@@ -170,7 +185,42 @@ class NodeLedger:
         del self.tasks[self.row[task.node]][task.key]
         self.affine.pop(task.key, None)
 
+    def _together(self, fits: Mask, requests: Resources, *, idle: bool) -> Mask:
+        for row in self._divided if len(ask_of(requests)) > 1 else ():
+            fits[row] = fits[row] and self._divides(row, requests, idle=idle)
+        return fits
+
+    def _divides(self, row: int, requests: Resources, *, idle: bool) -> bool:
+        """Whether MIG instances of several profiles fit on a node's cards together.
+
+        Those of one profile are counted in what is free.
+        """
+        ask, cards = ask_of(requests), self._divided.get(row)
+        if cards is None or len(ask) < 2:  # noqa: PLR2004 - several
+            return True
+        return (cards.idle if idle else cards.future).give(ask) is not None
+
+    def _divide(self, task: Task, sign: int) -> None:
+        """Take over what a node's cards can still be divided into, in every profile."""
+        row = self.row[task.node]
+        cards = self._divided.get(row)
+        if cards is None or not ask_of(task.pod.requests):
+            return
+        if sign > 0:
+            cards.add(task)
+        else:
+            cards.remove(task)
+        idle, future = cards.idle, cards.future
+        for resource, number in self.dimension.items():
+            if resource.startswith(MIG_PREFIX):
+                self.idle[number, row] = room_milli(idle, resource)
+                self.future[number, row] = room_milli(future, resource)
+
     def _count(self, task: Task, sign: int) -> None:
+        self._count_sums(task, sign)
+        self._divide(task, sign)
+
+    def _count_sums(self, task: Task, sign: int) -> None:
         row = self.row[task.node]
         asked, amounts = self.ask(task.requests)
         signed = amounts if sign > 0 else -amounts

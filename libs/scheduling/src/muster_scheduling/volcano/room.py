@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from muster_domain.mig import MIG_PREFIX
 from muster_scheduling.placement.columns import Mask
 from muster_scheduling.volcano.amounts import total_of
 from muster_scheduling.volcano.job import Task
@@ -33,13 +34,17 @@ def candidates_on(session: Session, row: int, claim: Claim) -> list[Task]:
 
 
 def victims_on(session: Session, row: int, claim: Claim) -> list[Task] | None:
-    """Who may go, first first; `None` where even all of them together would not be enough."""
+    """Who may go, first first; `None` where even all of them together would not be enough.
+
+    What divided cards would have is not a sum of what is freed: that is seen when they are gone.
+    """
     victims = claim.choose(claim.task, candidates_on(session, row, claim))
     freed = total_of(task.requests for task in victims)
     needed = {
         name: quantity - freed.get(name, 0)
         for name, quantity in claim.task.init_requests.items()
         if quantity > freed.get(name, 0)
+        and not (session.nodes.is_divided(row) and name.startswith(MIG_PREFIX))
     }
     if not session.nodes.has_future(row, needed):
         return None

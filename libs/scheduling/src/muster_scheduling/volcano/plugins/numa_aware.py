@@ -2,8 +2,9 @@
 
 Applies to pods of the class Guaranteed with a policy in the annotation
 `volcano.sh/numa-topology-policy`: `best-effort`, `restricted` or `single-numa-node`. A node must
-have the static cpu manager and the same topology policy. Argument `weight` (1): nodes on which the
-pod touches fewer NUMA nodes score more.
+have the static cpu manager and the same topology policy. On placement's own nodes it applies to
+every pod with such a policy, which is kept to a zone as placement does it. Argument `weight` (1):
+nodes on which the pod touches fewer NUMA nodes score more.
 """
 
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from muster_scheduling.placement.columns import Mask, Vector
 from muster_scheduling.volcano.amounts import SCALE
 from muster_scheduling.volcano.arguments import Arguments
 from muster_scheduling.volcano.job import Task
+from muster_scheduling.volcano.near_zones import NearZones
 from muster_scheduling.volcano.points import Screening
 from muster_scheduling.volcano.session import Session
 
@@ -45,6 +47,13 @@ def open_numa_aware(session: Session, option: PluginOption) -> None:
     session.points.node_score.add(option, plugin.score)
     session.points.allocated.add(option, plugin.give)
     session.points.deallocated.add(option, plugin.take_back)
+    if session.snapshot.columns is None:
+        return
+    zones = NearZones(session)
+    session.points.screen.add(option, zones.screen)
+    session.points.second_look.add(option, zones.screen)
+    session.points.allocated.add(option, zones.give)
+    session.points.deallocated.add(option, zones.take_back)
 
 
 def cpu_hints(topology: NumaTopology, free: frozenset[int], count: int) -> list[Hint]:
