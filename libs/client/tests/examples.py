@@ -1,7 +1,14 @@
 """Answers as the owners give them, for the tests of what people see."""
 
+from io import StringIO
+from typing import Any
+
+from rich.console import Console, RenderableType
+
+from muster_contracts.floor import DomainPage, DomainRow
 from muster_contracts.queries import (
     Ahead,
+    CardShare,
     DeviceRow,
     NodePage,
     NodeRow,
@@ -18,6 +25,12 @@ from muster_domain.nodes import NodeCondition
 
 GPU = "nvidia.com/gpu"
 MINUTE_MS = 60_000
+
+
+def shown(renderable: RenderableType) -> list[str]:
+    text = StringIO()
+    Console(file=text, width=200, no_color=True).print(renderable)
+    return [line.rstrip() for line in text.getvalue().splitlines()]
 
 
 def row(**changes: object) -> WorkloadRow:
@@ -138,34 +151,72 @@ def quotas() -> QuotaPage:
     )
 
 
-def nodes() -> NodePage:
-    def device(index: int, holder: str = "", health: str = "healthy") -> DeviceRow:
-        return DeviceRow(index=index, resource=GPU, model="A100", health=health, holder=holder)
+def card(
+    index: int, holder: str = "", health: str = "healthy", shares: tuple[CardShare, ...] = ()
+) -> DeviceRow:
+    return DeviceRow(
+        index=index, resource=GPU, model="A100", health=health, holder=holder, shares=shares
+    )
 
-    common = {
-        "allocatable_milli": {GPU: 4000, "cpu": 64_000, "memory": 2**38 * 1000},
+
+def node_row(name: str, *cards: DeviceRow, **changes: object) -> NodeRow:
+    free = sum(1000 for one in cards if not one.holder and one.health == "healthy")
+    fields: dict[str, Any] = {
+        "condition": NodeCondition.READY,
+        "allocatable_milli": {GPU: 1000 * len(cards), "cpu": 64_000, "memory": 2**38 * 1000},
+        "free_milli": {GPU: free, "cpu": 60_000, "memory": 2**37 * 1000},
         "labels": {"zone": "a"},
+        "workloads": (),
         "last_heartbeat_ms": 0,
     }
-    first = NodeRow(
-        name="n1",
-        condition=NodeCondition.READY,
+    return NodeRow(name=name, devices=cards, **{**fields, **changes})
+
+
+def nodes() -> NodePage:
+    first = node_row(
+        "n1",
+        card(0, "team-a/train"),
+        card(1, "team-b/eval"),
+        card(2, health="failed"),
+        card(3, health="held_by_others"),
         free_milli={GPU: 1000, "cpu": 60_000, "memory": 2**37 * 1000},
-        devices=(
-            device(0, "team-a/train"),
-            device(1, "team-b/eval"),
-            device(2, health="failed"),
-            device(3, health="held_by_others"),
-        ),
         workloads=("team-a/train", "team-b/eval"),
-        **common,
+        domains={"dc": ("b", "r1")},
     )
-    second = NodeRow(
-        name="node-2",
-        condition=NodeCondition.CORDONED,
-        free_milli={GPU: 4000, "cpu": 64_000, "memory": 2**38 * 1000},
-        devices=tuple(device(index) for index in range(4)),
-        workloads=(),
-        **common,
+    cards = [card(index) for index in range(4)]
+    second = node_row(
+        "node-2", *cards, condition=NodeCondition.CORDONED, domains={"dc": ("b", "r2")}
     )
-    return NodePage(nodes=(first, second), largest_gang_of_one_gpu=4)
+    shares = (CardShare(holder="team-a/x", milli=500), CardShare(holder="team-b/y", milli=250))
+    third = node_row(
+        "lonely",
+        card(0, "team-a/x", shares=shares),
+        card(1, "team-a/x", shares=shares[:1]),
+        workloads=("team-a/x", "team-b/y"),
+    )
+    return NodePage(nodes=(first, second, third), largest_gang_of_one_gpu=4)
+
+
+def domains() -> DomainPage:
+    def row(level: str, *path: str, nodes: int, ready: int, free: int, fits: int) -> DomainRow:
+        return DomainRow(
+            topology="dc" if path else "",
+            level=f"example.com/{level}",
+            path=path,
+            nodes=nodes,
+            ready=ready,
+            allocatable_milli={GPU: 4000 * nodes},
+            free_milli={GPU: free},
+            largest=(fits, 0),
+        )
+
+    return DomainPage(
+        pods=({GPU: 1000, "cpu": 8000}, {GPU: 8000}),
+        domains=(
+            row("", nodes=3, ready=2, free=1000, fits=1),
+            row("block", "b", nodes=2, ready=1, free=1000, fits=1),
+            row("rack", "b", "r1", nodes=1, ready=1, free=0, fits=0),
+            row("rack", "b", "r2", nodes=1, ready=0, free=1000, fits=1),
+        ),
+        total=4,
+    )

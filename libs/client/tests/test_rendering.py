@@ -1,15 +1,13 @@
 from dataclasses import replace
-from io import StringIO
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console, RenderableType
 
 from muster.rendering.cost import cost_csv, cost_table
 from muster.rendering.explain import explain
 from muster.rendering.manifest import workload_manifest
-from muster.rendering.nodes import node_map, node_table
+from muster.rendering.nodes import node_table
 from muster.rendering.quota import bar, inactive_lines, parts_of, quota_table
 from muster.rendering.words import asks, main_resource
 from muster.rendering.workloads import decision_line, plan_lines, workload_table
@@ -21,15 +19,9 @@ from muster_domain.money import IdlePolicy
 from muster_domain.nodes import DomainCount, TopologyAssignment
 from muster_domain.states import Admission, EvictionCount, PodSetAdmission
 
-from .examples import GPU, nodes, quota_row, quotas, row, waiting
+from .examples import GPU, nodes, quota_row, quotas, row, shown, waiting
 
 ESTIMATE = "estimate 25-70 min (history of 41 admissions)"
-
-
-def shown(renderable: RenderableType) -> list[str]:
-    text = StringIO()
-    Console(file=text, width=200, no_color=True).print(renderable)
-    return [line.rstrip() for line in text.getvalue().splitlines()]
 
 
 def test_a_waiting_job_is_explained_line_by_line() -> None:
@@ -107,15 +99,6 @@ def test_the_four_numbers_add_up(nominal: int, own: int, borrowed: int, lent: in
     assert parts.own + parts.borrowed == found.used_milli
     assert parts.own + parts.lent + parts.free == found.nominal_milli
     assert len(bar(parts, max(1, nominal + borrowed))) <= 32 + 4
-
-
-def test_the_map_of_cards() -> None:
-    assert shown(node_map(nodes())) == [
-        "n1      a b x ?",
-        "node-2  · · · ·  cordoned",
-        "· free   x failed   ? used outside Muster   a team-a   b team-b",
-        "largest gang of one-GPU pods that fits now: 4",
-    ]
 
 
 def test_the_table_of_nodes() -> None:

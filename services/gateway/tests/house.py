@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from muster_contracts import codec, queries, subjects
 from muster_contracts.budgets import BudgetPage, BudgetRow
 from muster_contracts.events import WorkloadSubmitted
+from muster_contracts.floor import DomainPage, DomainRow
 from muster_contracts.jobs import Decision, Verdict
 from muster_contracts.partitions import PARTITIONS, PLACEMENT_SHARD
 from muster_contracts.subjects import Service
@@ -161,6 +162,9 @@ class Admission:
         await self.bus.answer(
             subjects.query(Service.PLACEMENT, "nodes", PLACEMENT_SHARD), self._nodes
         )
+        await self.bus.answer(
+            subjects.query(Service.PLACEMENT, "domains", PLACEMENT_SHARD), self._domains
+        )
 
     async def _serve(self, name: str, partition: str, handler: Handler) -> None:
         async def respond(question: dict[str, Any]) -> bytes:
@@ -277,6 +281,7 @@ class Admission:
                         model="A100",
                         health="healthy",
                         holder="team-b/secret",
+                        shares=(queries.CardShare(holder="team-b/secret", milli=500),),
                     ),
                 ),
                 workloads=("team-b/secret",),
@@ -287,6 +292,25 @@ class Admission:
         return codec.encode(
             queries.NodePage(nodes=nodes, largest_gang_of_one_gpu=1750, total=len(names))
         )
+
+    async def _domains(self, question: dict[str, Any]) -> bytes:
+        """A floor of three racks, told in pages of two."""
+        paths = ((), ("r1",), ("r2",), ("r3",))
+        rows = tuple(
+            DomainRow(
+                topology="dc" if path else "",
+                level="rack" if path else "",
+                path=path,
+                nodes=1,
+                ready=1,
+                allocatable_milli={},
+                free_milli={},
+                largest=tuple(len(pod) for pod in question["pods"]),
+            )
+            for path in paths[question["offset"] : question["offset"] + 2]
+        )
+        pods = tuple(question["pods"])
+        return codec.encode(DomainPage(pods=pods, domains=rows, total=len(paths)))
 
 
 def partition_in(events: list[tuple[str, bytes]], workload_id: str) -> str:

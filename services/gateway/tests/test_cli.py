@@ -280,11 +280,18 @@ async def test_looking_around(house: House) -> None:
     assert (code, out.splitlines()[0].split()[:3]) == (0, ["QUEUE", "COHORT", "FLAVOR"])
     code, out, err = await muster(house, "nodes", "--map")
     assert err == ""
-    assert (code, out.splitlines()[0].split()) == (0, ["n000", "a"])
+    drawn = [line.split() for line in out.splitlines()]
+    assert (code, ["n000", "A", "7/8", "team-b/secret"] in drawn) == (0, True)
     code, out, _ = await muster(house, "ledger", "verify")
     assert (code, len(out.splitlines())) == (0, 8)
     code, out, _ = await muster(house, "plan", "-", stdin=json.dumps(job_manifest("other")))
     assert (code, out.splitlines()[0]) == (0, "team-a/other: would wait, 2 ahead")
+    code, out, _ = await muster(house, "nodes", "--map", "--pod", "gpu=2,cpu=4")
+    assert (code, out.splitlines()[1].split()[:5]) == (0, ["2", "x", "nvidia.com/gpu,", "cpu", "4"])
+    code, out, _ = await muster(house, "nodes", "--map", "-o", "json")
+    assert (code, sorted(json.loads(out))) == (0, ["domains", "nodes"])
+    code, _, err = await muster(house, "nodes", "--pod", "gpu=two")
+    assert (code, "pod.nvidia.com/gpu" in err) == (2, True)
     code, _, err = await muster(house, "drain", "n999")
     assert (code, "muster nodes" in err) == (2, True)
     assert (await muster(house, "drain", "n001"))[0] == 0

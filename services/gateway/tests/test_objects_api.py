@@ -189,7 +189,28 @@ async def test_nodes_are_listed_whole_and_strangers_unnamed(house: House) -> Non
     async with house.client("anna-token") as client:
         page = (await client.get("/v1/nodes")).json()
         assert page["nodes"][0]["workloads"] == ["(another namespace)"]
-        assert page["nodes"][0]["devices"][0]["holder"] == "(another namespace)"
+        card = page["nodes"][0]["devices"][0]
+        assert card["holder"] == "(another namespace)"
+        assert card["shares"] == [{"holder": "(another namespace)", "milli": 500}]
+
+
+async def test_domains_are_listed_whole_with_gangs_of_the_pods_asked_for(house: House) -> None:
+    async with house.client("anna-token") as client:
+        pods = ["gpu=8,cpu=32,memory=200Gi", "amd.com/gpu=1"]
+        page = (await client.get("/v1/nodes/domains", params={"pod": pods})).json()
+        assert [row["path"] for row in page["domains"]] == [[], ["r1"], ["r2"], ["r3"]]
+        assert page["pods"] == [
+            {"nvidia.com/gpu": 8000, "cpu": 32_000, "memory": 200 * 2**30 * 1000},
+            {"amd.com/gpu": 1000},
+        ]
+        assert page["domains"][0]["largest"] == [3, 1]
+        for pod in ("gpu", "gpu=x", "=1", "gpu=1,gpu=2", ""):
+            answer = await client.get("/v1/nodes/domains", params={"pod": pod})
+            assert (answer.status_code, "pod" in answer.json()["error"]["field"]) == (422, True), (
+                pod
+            )
+        many = ["gpu=1"] * 17
+        assert (await client.get("/v1/nodes/domains", params={"pod": many})).status_code == 422
 
 
 async def test_draining_a_node_is_said_on_the_log(house: House) -> None:

@@ -37,6 +37,7 @@ from muster_contracts.api import (
 from muster_contracts.budgets import BudgetPage
 from muster_contracts.commitments import CommitmentPage
 from muster_contracts.envelope import IDEMPOTENCY_KEY
+from muster_contracts.floor import DomainPage
 from muster_contracts.jobs import Decision
 from muster_contracts.queries import CostReport, NodePage, WorkloadDetail
 from muster_contracts.statements import StatementPage
@@ -174,6 +175,13 @@ class Client:
     def nodes(self) -> NodePage:
         """All nodes."""
         return self._get(NodePage, "/v1/nodes")
+
+    def domains(self, pods: Sequence[str] = ()) -> DomainPage:
+        """The domains of the topologies, and the largest gangs of these pods that fit now.
+
+        A pod is what it asks for, as in `gpu=8,cpu=32,memory=200Gi`; none are the usual ones.
+        """
+        return self._get(DomainPage, "/v1/nodes/domains", {"pod": tuple(pods)})
 
     def drain(self, node: str, *, drained: bool = True) -> AppliedObject:
         """Keep a node empty, or use it again."""

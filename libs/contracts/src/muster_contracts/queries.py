@@ -40,6 +40,7 @@ class Query(StrEnum):
     STATEMENT = "statement"
     CLOSE = "close"
     NODES = "nodes"
+    DOMAINS = "domains"
     SEATS = "seats"
     COST = "cost"
     PRICES = "prices"
@@ -385,19 +386,32 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CardShare:
+    """So many thousandths of a shared card, at most all of it, and the workload that has them."""
+
+    holder: str
+    milli: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceRow:
-    """One accelerator and who has it; `holder` is `namespace/name` of a workload or empty."""
+    """One accelerator and who has it; `holder` is `namespace/name` of a workload or empty.
+
+    A shared card has `shares`, and `left_milli` of it are free; its `holder` is the first of them.
+    """
 
     index: int
     resource: str
     model: str
     health: str
     holder: str = ""
+    shares: tuple[CardShare, ...] = ()
+    left_milli: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRow:
-    """One node, in milli-units."""
+    """One node, in milli-units. `domains` has its narrowest domain in each topology, as a path."""
 
     name: str
     condition: NodeCondition
@@ -409,6 +423,7 @@ class NodeRow:
     last_heartbeat_ms: int
     simulated: bool = False
     agent_endpoint: str = ""
+    domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

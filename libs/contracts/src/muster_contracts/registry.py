@@ -13,6 +13,7 @@ from muster_contracts import (
     commands,
     declarations,
     events,
+    floor,
     jobs,
     observations,
     queries,
@@ -159,6 +160,12 @@ QUESTIONS: dict[queries.Query, tuple[Service, str, type | None, type]] = {
         PLACEMENT_SHARD,
         queries.NodesQuestion,
         queries.NodePage,
+    ),
+    queries.Query.DOMAINS: (
+        Service.PLACEMENT,
+        PLACEMENT_SHARD,
+        floor.DomainsQuestion,
+        floor.DomainPage,
     ),
     queries.Query.SEATS: (
         Service.PLACEMENT,

@@ -14,7 +14,9 @@ from typing import Any, cast
 from muster_contracts import codec
 from muster_contracts.envelope import IDEMPOTENCY_KEY, MESSAGE_ID
 from muster_contracts.jobs import SubmitJob
+from muster_contracts.pod_environment import GPU_RESOURCE
 from muster_domain.errors import InvalidValue
+from muster_domain.quantity import parse_quantity_milli
 
 LEASE_MS_MIN = 5_000
 LEASE_MS_MAX = 24 * 3_600_000
@@ -25,6 +27,8 @@ USER_LENGTH_MAX = 256
 NAME_LENGTH_MAX = 253
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _ID = re.compile(r"[0-9a-f]{32}")
+_RESOURCES = {"gpu": GPU_RESOURCE, "mem": "memory"}
+_POD_EXAMPLE = "gpu=8,cpu=32,memory=200Gi"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +157,21 @@ def checked_lease(lease_ms: int | None) -> int | None:
             fix=f"write {LEASE_MS_MIN} to {LEASE_MS_MAX}",
         )
     return lease_ms
+
+
+def pod_of(text: str) -> dict[str, int]:
+    """What one pod asks for, as in `gpu=8,cpu=32,memory=200Gi`. Raises `InvalidValue`."""
+    asked: dict[str, int] = {}
+    for part in text.split(","):
+        name, equals, quantity = part.partition("=")
+        resource = _RESOURCES.get(name.strip(), name.strip())
+        if not equals or not resource or resource in asked:
+            raise InvalidValue(f"{part!r} is no request", field="pod", fix=f"write {_POD_EXAMPLE}")
+        try:
+            asked[resource] = parse_quantity_milli(quantity)
+        except InvalidValue as error:
+            raise InvalidValue(error.problem, field=f"pod.{resource}", fix=error.fix) from error
+    return asked
 
 
 def is_name(text: str) -> bool:

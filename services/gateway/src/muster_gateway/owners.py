@@ -15,6 +15,7 @@ from muster_contracts.allocations import (
     NodePrices,
 )
 from muster_contracts.budgets import BudgetPage
+from muster_contracts.floor import DomainPage, DomainRow, DomainsQuestion
 from muster_contracts.partitions import PARTITIONS, PLACEMENT_SHARD
 from muster_contracts.queries import (
     CostQuestion,
@@ -49,6 +50,7 @@ from muster_contracts.statements import (
 from muster_contracts.subjects import Service
 from muster_contracts.tokens import TokenReport, TokensQuestion
 from muster_domain.errors import InvalidValue, NotFound, Transient
+from muster_domain.quantity import Resources
 from muster_rating.periods import month_of
 from muster_rating.statements import Statement
 from muster_runtime.bus import Bus
@@ -232,6 +234,21 @@ class Owners:
             nodes += page.nodes
             if not page.nodes or len(nodes) >= page.total:
                 return replace(page, nodes=tuple(nodes), total=len(nodes))
+
+    async def domains(self, pods: tuple[Resources, ...]) -> DomainPage:
+        """All domains, with the largest gangs of these pods. Raises what placement raises."""
+        rows: list[DomainRow] = []
+        while True:
+            page = await self._ask(
+                DomainPage,
+                Service.PLACEMENT,
+                Query.DOMAINS,
+                PLACEMENT_SHARD,
+                DomainsQuestion(pods=pods, offset=len(rows)),
+            )
+            rows += page.domains
+            if not page.domains or len(rows) >= page.total:
+                return replace(page, domains=tuple(rows), total=len(rows))
 
     async def cost(self, question: CostQuestion) -> CostReport:
         """What a window cost. Raises what accounting raises."""

@@ -38,7 +38,13 @@ def _node_for(caller: Caller, node: NodeRow) -> NodeRow:
 
 
 def _device_for(caller: Caller, device: DeviceRow) -> DeviceRow:
-    return replace(device, holder=_key_for(caller, device.holder))
+    return replace(
+        device,
+        holder=_key_for(caller, device.holder),
+        shares=tuple(
+            replace(share, holder=_key_for(caller, share.holder)) for share in device.shares
+        ),
+    )
 
 
 def _key_for(caller: Caller, key: str) -> str:

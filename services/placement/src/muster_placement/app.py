@@ -68,7 +68,11 @@ async def _work(chassis: Chassis, settings: PlacementSettings) -> None:
         metrics=chassis.metrics,
         tracing=chassis.tracing,
         prepare=prepare,
-        answers={Query.NODES: queries.nodes, Query.SEATS: queries.seats},
+        answers={
+            Query.NODES: queries.nodes,
+            Query.DOMAINS: queries.domains,
+            Query.SEATS: queries.seats,
+        },
     )
     leases = Leases(
         chassis.bus.client,

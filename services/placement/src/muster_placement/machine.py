@@ -24,6 +24,7 @@ from muster_scheduling.placement.gang import place
 from muster_scheduling.placement.outcome import Placed, PlacementOutcome, Unplaceable
 from muster_scheduling.placement.request import GangRequest, policy_of, request_for
 from muster_scheduling.placement.topology.terms import TopologyOptions
+from muster_scheduling.snapshot.volcano import VOLCANO_FLAVOR
 from muster_scheduling.volcano.floor import Answer, Room, Standing, VolcanoRules, seat
 
 _ADMITTED = codec.EVENT_NAMES[events.WorkloadAdmitted]
@@ -44,7 +45,7 @@ class PlacementMachine:
         self.topologies: dict[str, Topology] = {}
         self._settings = settings
         self._options = TopologyOptions()
-        self._volcano = VolcanoRules()
+        self.volcano = VolcanoRules()
         self._now_ms = now_ms
         self._unplaceable_since_growth = True
         self._waits_for_objects: dict[str, None] = {}
@@ -129,8 +130,16 @@ class PlacementMachine:
         self.flavors = flavors
         self.topologies = topologies
         self._options = options or TopologyOptions()
-        self._volcano = volcano or VolcanoRules()
+        self.volcano = volcano or VolcanoRules()
         self._waits_for_objects.clear()
+
+    @property
+    def seating_flavors(self) -> tuple[ResourceFlavor, ...]:
+        """The flavors of gangs, by name; Volcano's while it has queues, or where no other is."""
+        used = [name for name in sorted(self.flavors) if name != VOLCANO_FLAVOR]
+        if self.volcano.queues or not used:
+            used = sorted(self.flavors)
+        return tuple(self.flavors[name] for name in used)
 
     def decide(self, now_ms: int) -> Changes:
         """Judge silent nodes, then seat whoever asked, in the order of asking."""
@@ -207,7 +216,7 @@ class PlacementMachine:
 
     def _answer(self, workload: Workload, request: GangRequest) -> Answer:
         """Seats as the gang's kind finds them: by Volcano's session, or by Muster's own rules."""
-        if not self._volcano.decide(workload):
+        if not self.volcano.decide(workload):
             return Answer(outcome=place(self.floor.table, request))
         standing = [
             Standing(
@@ -219,7 +228,7 @@ class PlacementMachine:
             for seated in self.floor.gangs.values()
             if self.floor.table.gang(seated.workload.id) is not None
         ]
-        return seat(self.floor.table, standing, workload, request, self._volcano, self._now_ms)
+        return seat(self.floor.table, standing, workload, request, self.volcano, self._now_ms)
 
     def _request(self, workload: Workload, admission: Admission) -> GangRequest:
         asked = request_for(workload, admission, self.flavors, self.topologies, elastic=True)

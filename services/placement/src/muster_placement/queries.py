@@ -1,11 +1,22 @@
-"""What placement answers about nodes."""
+"""What placement answers about nodes, seats and the floor as a whole."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from muster_contracts import codec
+from muster_contracts.floor import (
+    DOMAINS_PAGE_MAX,
+    PODS_ASKED_MAX,
+    DomainPage,
+    DomainRow,
+    DomainsQuestion,
+)
 from muster_contracts.queries import (
     NODES_PAGE_MAX,
+    CardShare,
     DeviceRow,
     NodePage,
     NodeRow,
@@ -15,31 +26,56 @@ from muster_contracts.queries import (
 )
 from muster_domain.conditions import PendingReason
 from muster_domain.errors import InvalidValue
-from muster_domain.nodes import NodeCondition
+from muster_domain.nodes import Device, NodeCondition
+from muster_domain.quantity import Resources
+from muster_placement.domains import Domain, FloorPlan, Path, floor_plan
 from muster_placement.machine import PlacementMachine
 from muster_placement.record import NodeEntry
+from muster_scheduling.placement.columns import CONDITIONS, Vector
+from muster_scheduling.placement.largest import fits_by_flavor, largest_gang, usual_pods
 from muster_scheduling.placement.outcome import Placed, Unplaceable
+from muster_scheduling.placement.record import MILLI, NodeRecord
+from muster_scheduling.placement.shares import GPU
 
-GPU = "nvidia.com/gpu"
+_READY = CONDITIONS.index(NodeCondition.READY)
+_ONE_CARD: Resources = {GPU: MILLI}
 
 
 def nodes(machine: PlacementMachine, question: dict[str, Any]) -> bytes:
     """A page of nodes with who sits on them. Raises `InvalidValue` for a page out of reach."""
     asked = codec.decode_object(NodesQuestion, question)
-    if not 1 <= asked.limit <= NODES_PAGE_MAX or asked.offset < 0:
-        raise InvalidValue(f"a page has 1 to {NODES_PAGE_MAX} nodes", field="limit")
+    _check_page(asked.offset, asked.limit, NODES_PAGE_MAX, "nodes")
     floor = machine.floor
     names = sorted(floor.nodes)
     chosen = names[asked.offset : asked.offset + asked.limit]
-    free = sum(
-        max(0, floor.table.free(name).get(GPU, 0)) // 1000
-        for name in names
-        if floor.nodes[name].condition is NodeCondition.READY
-    )
+    plan, row = _plan(machine), floor.table.columns.row
+    one_card = _fits(machine, _ONE_CARD)
     page = NodePage(
-        nodes=tuple(_row(machine, floor.nodes[name]) for name in chosen),
-        largest_gang_of_one_gpu=free,
+        nodes=tuple(_row(machine, floor.nodes[name], plan.places[row[name]]) for name in chosen),
+        largest_gang_of_one_gpu=largest_gang(one_card, plan.domains[0].rows),
         total=len(names),
+    )
+    return codec.encode(page)
+
+
+def domains(machine: PlacementMachine, question: dict[str, Any]) -> bytes:
+    """A page of domains with the largest gangs that they would seat. Raises `InvalidValue`."""
+    asked = codec.decode_object(DomainsQuestion, question)
+    _check_page(asked.offset, asked.limit, DOMAINS_PAGE_MAX, "domains")
+    if len(asked.pods) > PODS_ASKED_MAX:
+        raise InvalidValue(
+            f"{len(asked.pods)} pods are too many", field="pods", fix="ask for fewer"
+        )
+    if any(quantity < 0 for pod in asked.pods for quantity in pod.values()):
+        raise InvalidValue("a pod asks for less than nothing", field="pods", fix="write 0 or more")
+    plan = _plan(machine)
+    pods = asked.pods or usual_pods(machine.floor.table.columns)
+    fits = [_fits(machine, pod) for pod in pods]
+    chosen = plan.domains[asked.offset : asked.offset + asked.limit]
+    page = DomainPage(
+        pods=tuple(dict(pod) for pod in pods),
+        domains=tuple(_domain_row(machine, domain, fits) for domain in chosen),
+        total=len(plan.domains),
     )
     return codec.encode(page)
 
@@ -56,36 +92,106 @@ def seats(machine: PlacementMachine, question: dict[str, Any]) -> bytes:
             return codec.encode(Seats(explanation=why))
 
 
-def _row(machine: PlacementMachine, entry: NodeEntry) -> NodeRow:
+def _check_page(offset: int, limit: int, most: int, what: str) -> None:
+    if not 1 <= limit <= most or offset < 0:
+        raise InvalidValue(f"a page has 1 to {most} {what}", field="limit")
+
+
+def _plan(machine: PlacementMachine) -> FloorPlan:
+    columns = machine.floor.table.columns
+    return floor_plan(columns, machine.topologies.values(), machine.volcano.hyper_nodes)
+
+
+def _fits(machine: PlacementMachine, pod: Resources) -> tuple[Vector, ...]:
+    columns, kept = machine.floor.table.columns, machine.floor.claimed_by_others("")
+    return fits_by_flavor(columns, pod, machine.seating_flavors, machine.topologies, kept)
+
+
+def _domain_row(
+    machine: PlacementMachine, domain: Domain, fits: list[tuple[Vector, ...]]
+) -> DomainRow:
+    columns, rows = machine.floor.table.columns, domain.rows
+    ready = rows[columns.condition[rows] == _READY]
+    return DomainRow(
+        topology=domain.topology,
+        level=domain.level,
+        path=domain.path,
+        nodes=len(rows),
+        ready=len(ready),
+        allocatable_milli=_sums(columns.offered, rows),
+        free_milli=_sums(columns.free, ready),
+        largest=tuple(largest_gang(each, rows) for each in fits),
+    )
+
+
+def _sums(columns: Mapping[str, Vector], rows: Vector) -> dict[str, int]:
+    """What the nodes have together; of a node that shrank under its pods nothing is free."""
+    return {
+        resource: sum(np.maximum(column[rows], 0).tolist())
+        for resource, column in sorted(columns.items())
+    }
+
+
+def _row(machine: PlacementMachine, entry: NodeEntry, places: Mapping[str, Path]) -> NodeRow:
     floor, node = machine.floor, entry.node
-    holders: dict[tuple[str, int], str] = {}
-    names: list[str] = []
-    for workload_id in floor.table.gangs_on(node.name):
-        seated = floor.gangs[workload_id]
-        names.append(seated.workload.key)
-        for seat in seated.gang.placement.pods:
-            if seat.node == node.name:
-                for resource, indices in seat.devices.items():
-                    holders.update(
-                        dict.fromkeys(((resource, i) for i in indices), seated.workload.key)
-                    )
+    record = floor.table.record(node.name)
+    holders = _holders(machine, record)
+    seated = (floor.gangs[workload_id] for workload_id in floor.table.gangs_on(node.name))
     return NodeRow(
         name=node.name,
         condition=entry.condition,
         allocatable_milli=node.allocatable,
         free_milli=floor.table.free(node.name),
         labels=node.labels,
-        devices=tuple(
-            DeviceRow(
-                index=device.index,
-                resource=device.resource,
-                model=device.model,
-                health=device.health,
-                holder=holders.get((device.resource, device.index), ""),
-            )
-            for device in node.devices
-        ),
-        workloads=tuple(sorted(names)),
+        devices=tuple(_device(device, record, holders) for device in node.devices),
+        workloads=tuple(sorted(gang.workload.key for gang in seated)),
         last_heartbeat_ms=floor.heard_ms.get(node.name, 0),
         simulated=node.simulated,
+        domains=places,
+    )
+
+
+def _holders(
+    machine: PlacementMachine, record: NodeRecord
+) -> dict[tuple[str, int], list[CardShare]]:
+    """Who sits on each device of a node, by name; a whole one is all of somebody's."""
+    found: dict[tuple[str, int], list[CardShare]] = {}
+    largest = machine.floor.table.columns.card_memory
+    for workload_id, holding in record.gangs.items():
+        holder = machine.floor.gangs[workload_id].workload.key
+        for resource, indices in holding.devices.items():
+            for index in sorted(indices):
+                found.setdefault((resource, index), []).append(
+                    CardShare(holder=holder, milli=MILLI)
+                )
+        for index, share in holding.shares:
+            memory = _memory_of(record, index) or largest
+            found.setdefault((GPU, index), []).append(
+                CardShare(holder=holder, milli=share.milli_of(memory))
+            )
+    return {
+        place: sorted(each, key=lambda one: (one.holder, one.milli))
+        for place, each in found.items()
+    }
+
+
+def _memory_of(record: NodeRecord, index: int) -> int:
+    devices = record.node.devices if record.node is not None else ()
+    return next((d.memory_bytes for d in devices if d.resource == GPU and d.index == index), 0)
+
+
+def _device(
+    device: Device, record: NodeRecord, holders: Mapping[tuple[str, int], list[CardShare]]
+) -> DeviceRow:
+    held = holders.get((device.resource, device.index), [])
+    shared = device.resource == GPU and device.index in record.shared
+    left = record.cards().left_milli[record.card_indices.index(device.index)] if shared else 0
+    return DeviceRow(
+        index=device.index,
+        resource=device.resource,
+        model=device.model,
+        health=device.health,
+        holder=held[0].holder if held else "",
+        shares=tuple(held) if shared else (),
+        left_milli=max(0, int(left)),
     )

@@ -4,9 +4,11 @@ import json
 import sys
 import time
 from enum import StrEnum
+from functools import partial
 from typing import Annotated
 
 import typer
+from rich.console import Group, RenderableType
 
 from muster.cli.options import Namespace, Output, Queue, Workload, connect, refer
 from muster.cli.output import Format, emit, lines, say, stdout, warn_unpriced
@@ -16,14 +18,17 @@ from muster.errors import ExitCode, Unreachable
 from muster.following import OUTAGE_MAX_S, RETRY_S
 from muster.rendering.cost import cost_csv, cost_table
 from muster.rendering.explain import explain as explanation
-from muster.rendering.nodes import node_map, node_table
+from muster.rendering.floor import Floor
+from muster.rendering.node_map import largest_gang_table, node_map
+from muster.rendering.nodes import node_table
 from muster.rendering.quota import LEGEND, inactive_lines, quota_table
 from muster.rendering.turns import turn_lines
 from muster.rendering.workloads import decision_line, workload_table
 from muster_contracts import codec
 from muster_contracts.api import Books
+from muster_contracts.floor import DomainPage
 from muster_contracts.jobs import Decision
-from muster_contracts.queries import Phase
+from muster_contracts.queries import NodePage, Phase
 from muster_domain.money import IdlePolicy
 
 LIVE = [phase.value for phase in Phase if phase is not Phase.FINISHED]
@@ -143,16 +148,32 @@ def quota(
 
 def nodes(
     *,
-    as_map: Annotated[bool, typer.Option("--map", help="Draw cards, coloured by team")] = False,
+    as_map: Annotated[
+        bool, typer.Option("--map", help="Draw machines and cards by topology, and what fits now")
+    ] = False,
+    pod: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With --map: tell the largest gang of pods like this, as in"
+            " gpu=8,cpu=32,memory=200Gi; may be repeated"
+        ),
+    ] = None,
     output: Output = Format.TABLE,
 ) -> None:
     """List nodes, what is free on them and who is there."""
     with connect() as client:
         page = client.nodes()
-    if as_map and output is Format.TABLE:
-        stdout().print(node_map(page))
-        return
-    emit(page, output, lambda wide: node_table(page, now_ms(), wide=wide))
+        domains = client.domains(pod or ()) if as_map or pod else None
+    if domains is None:
+        emit(page, output, lambda wide: node_table(page, now_ms(), wide=wide))
+    else:
+        emit(Floor(nodes=page, domains=domains), output, partial(_map, page, domains))
+
+
+def _map(page: NodePage, domains: DomainPage, wide: bool) -> RenderableType:  # noqa: FBT001 - of emit
+    width = stdout().width
+    largest, drawn = largest_gang_table(domains, width), node_map(page, domains, width, wide=wide)
+    return drawn if largest is None else Group(largest, "", drawn)
 
 
 def watch(

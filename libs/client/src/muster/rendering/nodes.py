@@ -1,20 +1,13 @@
-"""`muster nodes`: a table, or a map of cards coloured by team."""
-
-from string import ascii_lowercase
+"""`muster nodes`: a table. The map is `node_map`'s."""
 
 from rich.table import Table
-from rich.text import Text
 
 from muster.durations import short
 from muster.rendering.tables import plain_table
-from muster.rendering.words import gpus_milli, is_gpu
-from muster_contracts.queries import DeviceRow, NodePage, NodeRow
-from muster_domain.nodes import DeviceHealth
+from muster.rendering.words import gpus_milli
+from muster_contracts.queries import NodePage, NodeRow
 from muster_domain.quantity import format_quantity
 
-_COLOURS = ("green", "cyan", "magenta", "yellow", "blue", "red")
-_FREE, _FAILED, _OTHERS = ("·", "dim"), ("x", "bold red"), ("?", "bold yellow")
-_MORE = "+"
 _WORKLOADS_SHOWN = 3
 
 
@@ -38,58 +31,6 @@ def node_table(page: NodePage, now_ms: int, *, wide: bool) -> Table:
             cells += [short(now_ms - node.last_heartbeat_ms), labels]
         table.add_row(*cells)
     return table
-
-
-def node_map(page: NodePage) -> Text:
-    """Nodes by cards. One letter and colour for each team; see the legend below it."""
-    letters = _letters(page)
-    text = Text()
-    width = max((len(node.name) for node in page.nodes), default=0)
-    for node in page.nodes:
-        text.append(f"{node.name:<{width}}  ")
-        for device in sorted(_cards(node), key=lambda card: (card.resource, card.index)):
-            mark, style = _cell(device, letters)
-            text.append(f"{mark} ", style=style)
-        if node.condition.value != "ready":
-            text.append(f" {node.condition.value}", style="bold red")
-        text.append("\n")
-    legend = [(*_FREE, "free"), (*_FAILED, "failed"), (*_OTHERS, "used outside Muster")]
-    legend += [(*mark, team) for team, mark in letters.items()]
-    for mark, style, meaning in legend:
-        text.append(f"{mark} ", style=style)
-        text.append(f"{meaning}   ")
-    text.append(f"\nlargest gang of one-GPU pods that fits now: {page.largest_gang_of_one_gpu}")
-    return text
-
-
-def _cards(node: NodeRow) -> list[DeviceRow]:
-    return [device for device in node.devices if is_gpu(device.resource)]
-
-
-def _letters(page: NodePage) -> dict[str, tuple[str, str]]:
-    teams = sorted(
-        {
-            device.holder.partition("/")[0]
-            for node in page.nodes
-            for device in node.devices
-            if device.holder
-        }
-    )
-    return {
-        team: (
-            ascii_lowercase[number] if number < len(ascii_lowercase) else _MORE,
-            _COLOURS[number % len(_COLOURS)],
-        )
-        for number, team in enumerate(teams)
-    }
-
-
-def _cell(device: DeviceRow, letters: dict[str, tuple[str, str]]) -> tuple[str, str]:
-    if device.health == DeviceHealth.FAILED:
-        return _FAILED
-    if device.holder:
-        return letters[device.holder.partition("/")[0]]
-    return _OTHERS if device.health == DeviceHealth.HELD_BY_OTHERS else _FREE
 
 
 def _of(free_milli: int, total_milli: int) -> str:

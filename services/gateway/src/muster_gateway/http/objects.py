@@ -5,11 +5,12 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from muster_contracts.api import AppliedObject, FlowView, ObjectList, ObjectView
+from muster_contracts.floor import PODS_ASKED_MAX, DomainPage
 from muster_contracts.queries import NodePage
 from muster_domain.errors import NotFound
 from muster_gateway import events
 from muster_gateway.access import Caller, Right
-from muster_gateway.bodies import checked_name
+from muster_gateway.bodies import checked_name, pod_of
 from muster_gateway.changes import Effect
 from muster_gateway.composition import Gateway
 from muster_gateway.http.dependencies import Gate, InNamespace, Who, Why
@@ -22,6 +23,10 @@ from muster_manifests.catalogue import ObjectKey, StoredObject
 
 router = APIRouter(tags=["objects"])
 _READ_TIMEOUT_S = 5.0
+_POD_LENGTH_MAX = 500
+Pods = Annotated[
+    tuple[Annotated[str, Query(max_length=_POD_LENGTH_MAX)], ...], Query(max_length=PODS_ASKED_MAX)
+]
 
 
 @router.get("/v1/objects/{kind}")
@@ -88,6 +93,17 @@ async def nodes(gateway: Gate, caller: Who) -> NodePage:
     """All nodes, and who sits where."""
     caller.need(Right.READ)
     return nodes_for(caller, await gateway.owners.nodes())
+
+
+@router.get("/v1/nodes/domains")
+async def domains(gateway: Gate, caller: Who, pod: Pods = ()) -> DomainPage:
+    """The domains of the topologies, what is free in each, and the largest gang that fits now.
+
+    The gang is of pods like each `pod`, as in `gpu=8,cpu=32,memory=200Gi`; without any, of pods of
+    1, 2, 4 and 8 cards with the cpu and memory that come with a card.
+    """
+    caller.need(Right.READ)
+    return await gateway.owners.domains(tuple(pod_of(text) for text in pod))
 
 
 @router.post("/v1/nodes/{node}/drain", status_code=202)
