@@ -274,17 +274,20 @@ async def muster_cost(house: House, *words: str) -> list[list[str]]:
     return [line.split(",") for line in said.decode().splitlines()]
 
 
+_SEEN, _UNSEEN = ("EFFICIENCY", "OBSERVED"), ("unknown", "0 %")
+
+
 async def test_the_command_says_the_same(house: House) -> None:
     owned = await muster_cost(house, "--by", "cluster_queue", "--idle", "owner")
     quota = await muster_cost(house, "--by", "cluster_queue", "--basis", "both")
     left_out = await muster_cost(house, "--by", "team", "--idle", "none")
 
     assert owned == [
-        ["CLUSTER_QUEUE", "GPU-H", "BORROWED", "LOST", "IDLE", "COST", "CURRENCY"],
-        ["datos", "1080.00", "0.00", "0.00", "360.00", "2016.00", "EUR"],
-        ["ia", "432.00", "0.00", "0.00", "288.00", "1008.00", "EUR"],
-        ["plataforma", "252.00", "0.00", "0.00", "468.00", "1008.00", "EUR"],
-        ["__total__", "1764.00", "0.00", "0.00", "1116.00", "4032.00", "EUR"],
+        ["CLUSTER_QUEUE", "GPU-H", "BORROWED", "LOST", "IDLE", "COST", "CURRENCY", *_SEEN],
+        ["datos", "1080.00", "0.00", "0.00", "360.00", "2016.00", "EUR", *_UNSEEN],
+        ["ia", "432.00", "0.00", "0.00", "288.00", "1008.00", "EUR", *_UNSEEN],
+        ["plataforma", "252.00", "0.00", "0.00", "468.00", "1008.00", "EUR", *_UNSEEN],
+        ["__total__", "1764.00", "0.00", "0.00", "1116.00", "4032.00", "EUR", *_UNSEEN],
     ]
     assert [line[0] for line in quota[1:]] == ["datos", "ia", "plataforma", "__total__"]
     assert quota[0][4:8] == ["NOMINAL", "LENT", "CHARGED", "COST"]
@@ -307,7 +310,7 @@ async def test_an_allocation_has_every_field(house: House) -> None:
         "cpuCores", "cpuCoreRequestAverage", "cpuCoreUsageAverage", "cpuCoreHours", "cpuCost",
         "cpuCostAdjustment", "cpuCostIdle", "cpuEfficiency",
         "gpuCount", "gpuRequestAverage", "gpuUsageAverage", "gpuHours", "gpuCost",
-        "gpuCostAdjustment", "gpuCostIdle", "gpuEfficiency",
+        "gpuCostAdjustment", "gpuCostIdle", "gpuEfficiency", "gpuObservedHours",
         "networkTransferBytes", "networkReceiveBytes", "networkCost", "networkCrossZoneCost",
         "networkCrossRegionCost", "networkInternetCost", "networkCostAdjustment",
         "loadBalancerCost", "loadBalancerCostAdjustment",

@@ -12,7 +12,15 @@ from muster.rendering.quota import bar, inactive_lines, parts_of, quota_table
 from muster.rendering.words import asks, main_resource
 from muster.rendering.workloads import decision_line, plan_lines, workload_table
 from muster_contracts.jobs import Decision, Seat, Verdict
-from muster_contracts.queries import Condition, CostLine, CostReport, Phase, Plan, PlanVerdict
+from muster_contracts.queries import (
+    Condition,
+    CostLine,
+    CostLineKind,
+    CostReport,
+    Phase,
+    Plan,
+    PlanVerdict,
+)
 from muster_domain.checks import CheckState, CheckStatus
 from muster_domain.conditions import Explanation, Outcome
 from muster_domain.money import IdlePolicy
@@ -136,13 +144,37 @@ def test_cost_rows_are_hours_and_money_and_end_with_the_sum() -> None:
         total=line("(total)", 5_418_000, 3_004_999),
     )
     assert [text.split() for text in shown(cost_table(report))] == [
-        ["NAMESPACE", "GPU-H", "BORROWED", "LOST", "COST"],
-        ["team-a", "1.50", "0.00", "0.00", "3.00", "EUR"],
-        ["team-b", "0.01", "0.00", "0.00", "no", "price"],
+        ["NAMESPACE", "GPU-H", "BORROWED", "LOST", "COST", "EFFICIENCY", "OBSERVED"],
+        ["team-a", "1.50", "0.00", "0.00", "3.00", "EUR", "unknown", "0", "%"],
+        ["team-b", "0.01", "0.00", "0.00", "no", "price", "unknown", "0", "%"],
         ["(idle)", "0.00", "0.00", "0.00", "0.00", "EUR"],
-        ["(total)", "1.51", "0.00", "0.00", "3.00", "EUR"],
+        ["(total)", "1.51", "0.00", "0.00", "3.00", "EUR", "unknown", "0", "%"],
     ]
-    assert cost_csv(report).splitlines()[1] == "team-a,1.50,0.00,0.00,3.00,EUR"
+    assert cost_csv(report).splitlines()[1] == "team-a,1.50,0.00,0.00,3.00,EUR,unknown,0 %"
+
+
+def test_efficiency_is_of_what_was_seen_and_says_how_much_that_was() -> None:
+    seen = replace(
+        line("team-a", 3_600_000, 0),
+        observed_time={GPU: 1_800_000_000, "cpu": 7},
+        busy_time={GPU: 1_206_000_000, "cpu": 7},
+    )
+    report = CostReport(
+        by="team",
+        start_ms=0,
+        end_ms=3_600_000,
+        currency="EUR",
+        lines=(seen, line("team-b", 3_600_000, 0)),
+        idle=replace(line("__idle__", 7_200_000, 0), kind=CostLineKind.IDLE),
+        total=replace(seen, key="__total__", kind=CostLineKind.TOTAL),
+    )
+    assert [row.split(",")[-2:] for row in cost_csv(report).splitlines()] == [
+        ["EFFICIENCY", "OBSERVED"],
+        ["67 %", "50 %"],
+        ["unknown", "0 %"],
+        ["", ""],
+        ["67 %", "25 %"],
+    ]
 
 
 def test_a_decision_in_one_line() -> None:
@@ -225,7 +257,7 @@ def test_cents_of_the_rows_sum_to_the_last_line_and_shared_idle_has_its_column()
     )
 
     rows = cost_csv(report).splitlines()
-    assert rows[0] == "TEAM,GPU-H,BORROWED,LOST,IDLE,COST,CURRENCY"
+    assert rows[0] == "TEAM,GPU-H,BORROWED,LOST,IDLE,COST,CURRENCY,EFFICIENCY,OBSERVED"
     assert [row.split(",")[5] for row in rows[1:]] == ["3.34", "3.33", "3.33", "10.00"]
 
 

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from muster.rendering.tables import plain_table
 from muster.rendering.words import gpus_milli
-from muster_contracts.queries import CostLine, CostReport
+from muster_contracts.queries import CostLine, CostLineKind, CostReport
 from muster_domain.money import ChargingBasis, IdlePolicy, round_rows
 
 _MILLI_MS_PER_HOUR = 3_600_000 * 1000
@@ -18,10 +18,10 @@ _MICROS_PER_CENT = 10_000
 
 def cost_table(report: CostReport) -> Table:
     """One line for each key, then what nobody used, then the sum."""
-    columns = _columns(report)
+    columns = [*_columns(report), *_EFFICIENCY]
     table = plain_table(columns, right=columns[1:])
-    for cells in _rows(report, report.currency):
-        table.add_row(*cells)
+    for cells, seen in _rows(report, report.currency):
+        table.add_row(*cells, *seen)
     return table
 
 
@@ -29,9 +29,9 @@ def cost_csv(report: CostReport) -> str:
     """The same lines as CSV."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*_columns(report), "CURRENCY"])
-    for cells in _rows(report, ""):
-        writer.writerow([*cells, report.currency])
+    writer.writerow([*_columns(report), "CURRENCY", *_EFFICIENCY])
+    for cells, seen in _rows(report, ""):
+        writer.writerow([*cells, report.currency, *seen])
     return text.getvalue()
 
 
@@ -48,6 +48,10 @@ def _by_quota(report: CostReport) -> bool:
     """Whether any queue pays for its quota."""
     bases = {ChargingBasis.USAGE, *(line.basis for line in report.lines if line.basis)}
     return report.basis is not ChargingBasis.USAGE or len(bases) > 1
+
+
+_EFFICIENCY = ("EFFICIENCY", "OBSERVED")
+"""How much of the observed time devices worked, and how much of what was held was observed."""
 
 
 def _times(report: CostReport) -> list[tuple[str, Callable[[CostLine], Mapping[str, int]]]]:
@@ -75,14 +79,36 @@ def _lines(report: CostReport) -> list[CostLine]:
     return [*report.lines, *([report.idle] if shown and not hidden else [])]
 
 
-def _rows(report: CostReport, currency: str) -> Iterator[list[str]]:
-    """The cells; cents are by largest remainder, so that they sum to the last line's."""
+def _rows(report: CostReport, currency: str) -> Iterator[tuple[list[str], list[str]]]:
+    """The cells, and what is known of efficiency.
+
+    Cents are by largest remainder, so that they sum to the last line's.
+    """
     lines = _lines(report)
     cents, _ = round_rows([Fraction(line.cost_micros or 0, _MICROS_PER_CENT) for line in lines])
     for line, amount in zip(lines, cents, strict=True):
-        yield _cells(report, line, None if line.cost_micros is None else amount, currency)
+        cells = _cells(report, line, None if line.cost_micros is None else amount, currency)
+        yield cells, _efficiency(line, gpus_milli(line.resource_time))
     unpriced = report.total.cost_micros is None
-    yield _cells(report, report.total, None if unpriced else sum(cents), currency)
+    held = sum(
+        gpus_milli(line.resource_time) for line in report.lines if line.kind is CostLineKind.USAGE
+    )
+    cells = _cells(report, report.total, None if unpriced else sum(cents), currency)
+    yield cells, _efficiency(report.total, held)
+
+
+def _efficiency(line: CostLine, held: int) -> list[str]:
+    """Empty for what nobody held, unknown where nobody looked."""
+    if not held or line.kind not in (CostLineKind.USAGE, CostLineKind.TOTAL):
+        return ["", ""]
+    observed = gpus_milli(line.observed_time)
+    if not observed:
+        return ["unknown", "0 %"]
+    return [_percent(gpus_milli(line.busy_time), observed), _percent(min(observed, held), held)]
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{(part * 200 + whole) // (whole * 2)} %"
 
 
 def _cells(report: CostReport, line: CostLine, cents: int | None, currency: str) -> list[str]:

@@ -1,7 +1,8 @@
 """OpenCost's response shapes, field for field, from accounting's exact rows.
 
-Numbers are rounded to five places for display. What no probe measured is null and never a guess;
-what Muster does not charge (network, volumes, load balancers) is zero.
+Numbers are rounded to five places for display. What no probe measured is null and never a guess:
+usage and efficiency are those of the hours that agents looked at (`gpuObservedHours`). What Muster
+does not charge (network, volumes, load balancers) is zero.
 """
 
 from collections.abc import Mapping
@@ -55,13 +56,14 @@ def allocation(row: AllocationRow, one: AllocationSet) -> Json:
         "minutes": _shown(minutes),
         **_component(row, minutes, "cpu", "cpuCores", "cpuCore", "cpu"),
         **_component(row, minutes, "gpu", "gpuCount", "gpu", "gpu"),
+        "gpuObservedHours": _shown(_hours(row.observed, "gpu")),
         **dict.fromkeys(_FREE, 0),
         "pvs": None,
         **_component(row, minutes, "ram", "ramBytes", "ramByte", "ram"),
         "externalCost": 0,
         "sharedCost": shown_micros(row.shared_cost_micros),
         "totalCost": shown_micros(row.total_cost_micros),
-        "totalEfficiency": None,
+        "totalEfficiency": _total_efficiency(row),
         "lbAllocations": None,
     }
 
@@ -78,7 +80,7 @@ def summary(row: AllocationRow) -> Json:
         requested = _hours(row.time, component) / hours if hours else Fraction(0)
         found |= {
             f"{average}RequestAverage": _shown(requested),
-            f"{average}UsageAverage": None,
+            f"{average}UsageAverage": _usage(row, component, requested),
             f"{component}Cost": shown_micros(row.cost_micros.get(component, 0)),
             f"{component}CostIdle": shown_micros(row.idle_cost_micros.get(component, 0)),
         }
@@ -88,7 +90,7 @@ def summary(row: AllocationRow) -> Json:
         "pvCost": 0,
         "sharedCost": shown_micros(row.shared_cost_micros),
         "externalCost": 0,
-        "totalEfficiency": None,
+        "totalEfficiency": _total_efficiency(row),
         "totalCost": shown_micros(row.total_cost_micros),
     }
 
@@ -161,13 +163,38 @@ def _component(
     return {
         amount: _shown(held),
         f"{average}RequestAverage": _shown(held),
-        f"{average}UsageAverage": None,
+        f"{average}UsageAverage": _usage(row, component, held),
         f"{average}Hours": _shown(hours),
         f"{money}Cost": shown_micros(row.cost_micros.get(component, 0)),
         f"{money}CostAdjustment": 0,
         f"{money}CostIdle": shown_micros(row.idle_cost_micros.get(component, 0)),
-        f"{money}Efficiency": None,
+        f"{money}Efficiency": _known(_efficiency(row, component)),
     }
+
+
+def _efficiency(row: AllocationRow, component: str) -> Fraction | None:
+    observed = row.observed.get(component, 0)
+    return Fraction(row.busy.get(component, 0), observed) if observed else None
+
+
+def _usage(row: AllocationRow, component: str, held: Fraction) -> float | None:
+    """What was used on average, as far as it was observed."""
+    efficiency = _efficiency(row, component)
+    return None if efficiency is None else _shown(held * efficiency)
+
+
+def _total_efficiency(row: AllocationRow) -> float | None:
+    """By cost, as OpenCost weighs it; null where a component that costs was not observed."""
+    costs = {component: cost for component, cost in row.cost_micros.items() if cost > 0}
+    known = {component: _efficiency(row, component) for component in costs}
+    weighed = [cost * share for c, cost in costs.items() if (share := known[c]) is not None]
+    if not costs or len(weighed) < len(costs):
+        return None
+    return _shown(Fraction(sum(weighed), sum(costs.values())))
+
+
+def _known(value: Fraction | None) -> float | None:
+    return None if value is None else _shown(value)
 
 
 def _properties(row: AllocationRow) -> Json:
