@@ -76,14 +76,14 @@ class Entry:
     workload: PendingWorkload
     queue: QueueEntry
     assignment: Assignment
-    victims: list[Victim] = field(default_factory=list[Victim])
+    victims: list[Victim] = field(default_factory=list)
     sticky: bool = False
     verdict: Verdict = Verdict.INADMISSIBLE
     reason: PendingReason = PendingReason.WAITING_FOR_QUOTA
     blocked_by: str = ""
     keeps_bookmark: bool = True
     recomputed: bool = False
-    reserved: dict[FlavorResource, int] = field(default_factory=dict[FlavorResource, int])
+    reserved: dict[FlavorResource, int] = field(default_factory=dict)
     refusals: tuple[BudgetVerdict, ...] = ()
     sibling: AdmittedWorkload | None = None
 
@@ -186,32 +186,33 @@ class Cycle:
     def nominate(self, workload: PendingWorkload, queue: QueueEntry) -> Entry:
         """What the workload could get on the usage of the moment (R-40)."""
         sticky = self._view.queues[queue.name].sticky.get(queue.name) == workload.id
-        entry = Entry(workload, queue, Assignment(), sticky=sticky)
         refusal = self._refusal(workload, queue)
         if refusal is not None:
-            entry.reason = refusal
-            return entry
-        if not workload.volcano and self._view.catalog.is_stopped(workload.local_queue):
-            entry.verdict = Verdict.STOPPED
-            entry.reason = PendingReason.SUSPENDED
-            return entry
-        selector = queue.queue.namespace_selector
-        labels = self._view.catalog.labels_of(workload.namespace)
-        if selector is None or not selector.matches(labels):
-            entry.verdict = Verdict.WRONG_NAMESPACE
-            entry.reason = PendingReason.MISCONFIGURED
-            return entry
-        entry.verdict = Verdict.NO_FIT
+            verdict, reason = refusal
+            return Entry(workload, queue, Assignment(), [], sticky, verdict, reason)
         if workload.granted is not None:
-            entry.assignment = second_pass(self._view, workload, workload.granted)
+            assignment, victims = second_pass(self._view, workload, workload.granted), []
         else:
-            entry.assignment, entry.victims = self._find(workload, queue)
-        return entry
+            assignment, victims = self._find(workload, queue)
+        return Entry(workload, queue, assignment, victims, sticky, Verdict.NO_FIT)
 
-    def _refusal(self, workload: PendingWorkload, queue: QueueEntry) -> PendingReason | None:
+    def _refusal(
+        self, workload: PendingWorkload, queue: QueueEntry
+    ) -> tuple[Verdict, PendingReason] | None:
+        """Why its flavors are not even looked at."""
         if workload.inadmissible:
-            return PendingReason.MISCONFIGURED
-        return None if queue.active else suspension(queue.inactive)
+            return Verdict.INADMISSIBLE, PendingReason.MISCONFIGURED
+        if queue.inactive:
+            return Verdict.INADMISSIBLE, suspension(queue.inactive)
+        catalog = self._view.catalog
+        if not workload.volcano and catalog.is_stopped(workload.local_queue):
+            return Verdict.STOPPED, PendingReason.SUSPENDED
+        selector = queue.queue.namespace_selector
+        if selector is None or (
+            selector.requirements and not selector.matches(catalog.labels_of(workload.namespace))
+        ):
+            return Verdict.WRONG_NAMESPACE, PendingReason.MISCONFIGURED
+        return None
 
     def _search(
         self, workload: PendingWorkload, queue: QueueEntry, *, pinned: Pinned | None = None
@@ -439,6 +440,8 @@ class Cycle:
 
     def _fits(self, entry: Entry) -> tuple[bool, bool]:
         """Whether quota and seats are free once all victims so far and its own are gone."""
+        if not self._taken and not entry.victims:
+            return self._has_quota(entry), self._has_seats(entry)
         mark = self._view.journal.checkpoint()
         self._let_go({**self._taken, **{victim.id: victim for victim in entry.victims}})
         fits = self._has_quota(entry), self._has_seats(entry)

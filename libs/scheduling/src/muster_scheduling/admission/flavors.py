@@ -1,15 +1,10 @@
 """Flavor assignment (R-26 to R-37): one flavor for every resource of every pod set."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from muster_domain.conditions import PendingReason
-from muster_domain.queues import (
-    BorrowWithinCohortPolicy,
-    ReclaimWithinCohort,
-    UndeclaredResources,
-    WithinClusterQueue,
-)
+from muster_domain.queues import UndeclaredResources
 from muster_domain.states import PodSetAdmission
 from muster_scheduling.admission.assignment import (
     Assignment,
@@ -21,8 +16,8 @@ from muster_scheduling.admission.assignment import (
 from muster_scheduling.admission.eligibility import obstacle
 from muster_scheduling.admission.modes import (
     BEST,
+    MODE_OF,
     WORST,
-    Mode,
     Outlook,
     Suit,
     least_severe,
@@ -42,6 +37,8 @@ _SUIT = {
     Possibility.PREEMPT: Suit.PREEMPT,
     Possibility.RECLAIM: Suit.RECLAIM,
 }
+
+_NOTHING_HELD: dict[str, PodSetAdmission] = {}
 
 Pinned = Sequence[Mapping[str, str]]
 """The only flavor that may be used, per pod set and resource."""
@@ -70,7 +67,7 @@ class FlavorAssigner:
         pinned: Pinned | None = None,
         replaced: Sequence[PodSetAdmission] = (),
     ) -> None:
-        self._replaced = {granted.name: granted for granted in replaced}
+        self._replaced = {one.name: one for one in replaced} if replaced else _NOTHING_HELD
         self._view = view
         self._tree = view.tree
         self._workload = workload
@@ -79,46 +76,34 @@ class FlavorAssigner:
         self._pinned = pinned
         self._bookmark = usable_bookmark(view, workload, entry) if pinned is None else None
         self._fungibility = entry.queue.flavor_fungibility
-        policy = entry.queue.preemption
-        self._preempts_while_borrowing = (
-            policy.borrow_within_cohort.policy is not BorrowWithinCohortPolicy.NEVER
-            or (
-                view.policy.fair_sharing is not None
-                and policy.reclaim_within_cohort is not ReclaimWithinCohort.NEVER
-            )
-            or (
-                view.policy.improvements.own_victims_while_borrowing
-                and policy.within_cluster_queue is not WithinClusterQueue.NEVER
-            )
-        )
 
     def assign(self, counts: Sequence[int] | None = None) -> Assignment:
         """Flavors for the whole workload, or for `counts` pods of each pod set."""
         assignment = Assignment()
-        tried: list[dict[str, int]] = [{} for _ in self._workload.pod_sets]
-        requests = [
-            self._requests(pod_set, pod_set.count if counts is None else counts[index])
-            for index, pod_set in enumerate(self._workload.pod_sets)
-        ]
+        pod_sets = self._workload.pod_sets
+        sizes = [pod_set.count for pod_set in pod_sets] if counts is None else counts
+        requests = [self._requests(*sized) for sized in zip(pod_sets, sizes, strict=True)]
+        tried: list[Mapping[str, int]] = [{}] * len(pod_sets)
         for unit in self._units():
-            results = self._assign_unit(unit, requests, counts, assignment.usage)
-            for index, result in zip(unit, results, strict=True):
+            failed = False
+            for index, result in self._assign_unit(unit, requests, sizes, assignment.usage):
                 assignment.pod_sets.append(result)
                 self._count(assignment, result)
                 tried[index] = {name: c.tried_index for name, c in result.choices.items()}
-            if any(result.reason is not None for result in results):
+                failed = failed or result.reason is not None
+            if failed:
                 break
         else:
             self._check_topology(assignment)
         reasons = [p.reason for p in assignment.pod_sets if p.reason is not None]
-        assignment.reason = most_severe(reasons)
-        assignment.mode = min([p.mode for p in assignment.pod_sets], default=Mode.NO_FIT)
-        if not reasons and assignment.reason is None:
+        if reasons or not pod_sets:
+            assignment.reason = most_severe(reasons)
+        else:
+            assignment.mode = min([p.mode for p in assignment.pod_sets])
             seat(self._view, self._workload, self._entry, assignment)
+        root = self._entry.root
         assignment.bookmark = ScanBookmark(
-            tuple(tried),
-            self._view.generation(self._entry),
-            self._view.cycles.get(self._entry.root, 0),
+            tuple(tried), self._view.generations.get(root, 0), self._view.cycles.get(root, 0)
         )
         return assignment
 
@@ -127,6 +112,8 @@ class FlavorAssigner:
         groups = self._entry.group_of
         if "pods" in groups:
             requests["pods"] = count * 1000
+        if requests.keys() <= groups.keys():
+            return dict(sorted(requests.items()))
         ignore = self._view.policy.ignore_undeclared or (
             self._entry.queue.undeclared_resources is UndeclaredResources.IGNORE
         )
@@ -151,9 +138,9 @@ class FlavorAssigner:
         self,
         unit: list[int],
         requests: list[dict[str, int]],
-        counts: Sequence[int] | None,
+        sizes: Sequence[int],
         assumed: Mapping[FlavorResource, int],
-    ) -> list[PodSetAssignment]:
+    ) -> Iterator[tuple[int, PodSetAssignment]]:
         summed = requests[unit[0]] if len(unit) == 1 else _sum(requests[index] for index in unit)
         choices: dict[str, Choice] = {}
         attempts: list[Attempt] = []
@@ -171,31 +158,22 @@ class FlavorAssigner:
             wanted = {name: summed[name] for name in summed if name in group.resources}
             if self._replaced:
                 wanted = {n: amount - self._held(unit, n) for n, amount in wanted.items()}
-            tried: list[Attempt] = []
-            found = self._scan(unit, group, resource, wanted, assumed, tried)
-            attempts += tried
+            first = len(attempts)
+            found = self._scan(unit, group, resource, wanted, assumed, attempts)
             if found:
                 choices.update(found)
                 continue
             failed.add(group.index)
-            why = least_severe([a.reason for a in tried if a.reason is not None])
+            why = least_severe([a.reason for a in attempts[first:] if a.reason is not None])
             reasons.append(why or PendingReason.NO_MATCHING_FLAVOR)
         reason = most_severe(reasons)
-        pod_sets = self._workload.pod_sets
-        return [
-            PodSetAssignment(
-                pod_sets[index].name,
-                pod_sets[index].count if counts is None else counts[index],
-                requests[index],
-                {}
-                if reason is not None
-                else self._own_choices(requests[index], choices, grouped=len(unit) > 1),
-                attempts,
-                reason,
-                problem,
+        for index in unit:
+            name, asked = self._workload.pod_sets[index].name, requests[index]
+            own = {} if reasons else self._own_choices(asked, choices, grouped=len(unit) > 1)
+            yield (
+                index,
+                PodSetAssignment(name, sizes[index], asked, own, attempts, reason, problem),
             )
-            for index in unit
-        ]
 
     def _own_choices(
         self, requests: Mapping[str, int], choices: dict[str, Choice], *, grouped: bool
@@ -254,16 +232,12 @@ class FlavorAssigner:
             if preferred(outlook, best_outlook, self._fungibility):
                 best, best_outlook = chosen, outlook
         tried_index = -1 if attempted == last else attempted
-        return {
-            name: Choice(
-                flavor,
-                outlook.suit.mode,
-                outlook.borrow,
-                tried_index,
-                hopeless=outlook.suit is Suit.NO_CANDIDATES,
-            )
-            for name, (flavor, outlook) in best.items()
-        }
+        found: dict[str, Choice] = {}
+        for name, (flavor, outlook) in best.items():
+            suit = outlook.suit
+            hopeless = suit is Suit.NO_CANDIDATES
+            found[name] = Choice(flavor, MODE_OF[suit], outlook.borrow, tried_index, hopeless)
+        return found
 
     def _held(self, unit: list[int], resource: str) -> int:
         """What the slice that is taken over holds already (R-110)."""
@@ -302,7 +276,7 @@ class FlavorAssigner:
             verdict = self._verdict(fr, assumed.get(fr, 0), amount)
             verdicts.append(verdict)
             outlook = Outlook(verdict.suit, verdict.borrow)
-            if preferred(worst, outlook, self._fungibility):
+            if outlook != worst and preferred(worst, outlook, self._fungibility):
                 worst = outlook
             if worst.suit is Suit.NO_FIT:
                 reason = verdict.reason
@@ -320,13 +294,14 @@ class FlavorAssigner:
         maximum = node.potential.get(fr, 0)
         available = self._tree.free(node, fr)
         borrow, may_reclaim = self._tree.borrow_level(node, fr, requested)
-        nominal = node.nominal(fr)
+        quota = node.quotas.get(fr)
+        nominal = 0 if quota is None else quota.nominal
         reason: PendingReason | None = None
         if requested > maximum:
             suit, reason = Suit.NO_FIT, PendingReason.EXCEEDS_MAX_QUOTA
         elif requested <= available:
             suit = Suit.FIT
-        elif nominal >= requested or may_reclaim or self._preempts_while_borrowing:
+        elif nominal >= requested or may_reclaim or self._entry.preempts_while_borrowing:
             possibility, borrow = self._oracle.ask(self._workload, self._entry, fr, requested)
             suit = _SUIT[possibility]
         else:

@@ -70,6 +70,12 @@ def _too_much_of(
     """What the workload asks too much of one resource: the total if that is it, else pod sets."""
     group = entry.group_of[resource]
     asking = [ask for ask in asks if resource in ask.amounts]
+    total = sum(ask.amounts[resource] for ask in asking)
+    for flavor in group.flavors:
+        if total <= entry.node.potential.get((flavor, resource), 0) and not any(
+            obstacle(view, workload, ask.pod_set, entry, flavor) for ask in asking
+        ):
+            return []
     usable = {
         ask.name: [
             flavor
@@ -79,7 +85,6 @@ def _too_much_of(
         for ask in asking
     }
     together = [f for f in group.flavors if any(f in flavors for flavors in usable.values())]
-    total = sum(ask.amounts[resource] for ask in asking)
     if together and total > _reach(entry, together, resource):
         name = asking[0].name if len(asking) == 1 else "all pod sets"
         return [_finding(view, entry, together, resource, (name, total))]

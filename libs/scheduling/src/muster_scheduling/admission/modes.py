@@ -25,13 +25,9 @@ class Suit(IntEnum):
     RECLAIM = 3
     FIT = 4
 
-    @property
-    def mode(self) -> Mode:
-        """What it means for the workload."""
-        return _MODES[self]
 
-
-_MODES = (Mode.NO_FIT, Mode.PREEMPT, Mode.PREEMPT, Mode.PREEMPT, Mode.FIT)
+MODE_OF = (Mode.NO_FIT, Mode.PREEMPT, Mode.PREEMPT, Mode.PREEMPT, Mode.FIT)
+"""What a suit means for the workload, by suit."""
 
 
 class Outlook(NamedTuple):

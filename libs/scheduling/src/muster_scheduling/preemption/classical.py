@@ -1,6 +1,7 @@
 """Preemption without fair sharing, flat and hierarchical (R-51 to R-55)."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from muster_domain.conditions import PreemptionReason
 from muster_domain.queues import BorrowWithinCohortPolicy, ReclaimWithinCohort
@@ -9,8 +10,7 @@ from muster_scheduling.quota import FlavorResource, QuotaNode, Vector
 from muster_scheduling.snapshot.workloads import AdmittedWorkload
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(NamedTuple):
     """`below` are the cohorts between the candidate's queue and the common ancestor."""
 
     workload: AdmittedWorkload
@@ -92,11 +92,11 @@ def _collect(search: Search) -> _Candidates:
     if not (own or hierarchical or prioritised):
         return _NOBODY
     lists = [_sorted(search, found) for found in (hierarchical, prioritised, own)]
-    evicting = search.view.is_evicting
-    going = [c for found in lists for c in found if evicting(c.workload.id)]
-    staying = [c for found in lists for c in found if not evicting(c.workload.id)]
+    evicting = search.view.evicting
+    sequence = [candidate for found in lists for candidate in found]
+    sequence.sort(key=lambda candidate: candidate.workload.id not in evicting)
     return _Candidates(
-        sequence=(*going, *staying),
+        sequence=tuple(sequence),
         any_foreign=bool(hierarchical or prioritised),
         any_hierarchical=bool(hierarchical),
     )
@@ -191,4 +191,6 @@ def _borrow_policy(search: Search) -> BorrowWithinCohortPolicy:
 
 
 def _sorted(search: Search, candidates: list[_Candidate]) -> list[_Candidate]:
+    if len(candidates) <= 1:
+        return candidates
     return sorted(candidates, key=lambda candidate: search.key(candidate.workload))

@@ -40,8 +40,11 @@ class Journal:
     def rollback(self, mark: int) -> None:
         """Undo everything since the mark."""
         entries = self._entries
-        while len(entries) > mark:
-            target, key, old = entries.pop()
+        if len(entries) == mark:
+            return
+        undone = entries[mark:]
+        del entries[mark:]
+        for target, key, old in reversed(undone):
             if old is _ABSENT:
                 del target[key]
             elif old is _CALL:

@@ -100,7 +100,8 @@ class QuotaNode:
 
     def local_available(self, fr: FlavorResource) -> int:
         """What is free of the part that nobody else can use."""
-        return max(0, minus(self.local.get(fr, 0), self.usage.get(fr, 0)))
+        left = minus(self.local.get(fr, 0), self.usage.get(fr, 0))
+        return max(0, left)
 
     def borrows_with(self, fr: FlavorResource, extra: int) -> bool:
         """Whether it would use more than its own with `extra` on top (R-21)."""
@@ -109,7 +110,10 @@ class QuotaNode:
     def within_nominal(self, frs: Iterable[FlavorResource]) -> bool:
         """Whether it borrows none of these."""
         subtree, usage = self.subtree, self.usage
-        return all(usage.get(fr, 0) <= subtree.get(fr, 0) for fr in frs)
+        for fr in frs:  # noqa: SIM110 - a generator costs more than what it asks
+            if usage.get(fr, 0) > subtree.get(fr, 0):
+                return False
+        return True
 
     def below_nominal(self, frs: Iterable[FlavorResource]) -> bool:
         """Whether some quota of its own is left in every one of these."""
@@ -145,19 +149,23 @@ class QuotaTree:
         local = node.local.get(fr, 0)
         limit = node.taken_limit.get(fr)
         if limit is not None:
-            taken = usage - local if usage > local else 0
-            from_parent = min(from_parent, minus(limit, taken))
+            left = minus(limit, usage - local if usage > local else 0)
+            from_parent = min(from_parent, left)
         if local > usage:
             return plus(minus(local, usage), from_parent)
         return from_parent
 
     def free(self, queue: QuotaNode, fr: FlavorResource) -> int:
         """What a ClusterQueue may still take now, borrowing included; never negative."""
-        return max(0, self.available(queue, fr))
+        left = self.available(queue, fr)
+        return max(0, left)
 
     def fits(self, queue: QuotaNode, usage: Vector) -> bool:
         """Whether all of `usage` may be taken now (R-21)."""
-        return all(amount <= max(0, self.available(queue, fr)) for fr, amount in usage.items())
+        for fr, amount in usage.items():  # noqa: SIM110 - a generator costs more than what it asks
+            if amount > self.free(queue, fr):
+                return False
+        return True
 
     def borrow_level(self, queue: QuotaNode, fr: FlavorResource, extra: int) -> tuple[int, bool]:
         """Height of the smallest subtree with room for `extra`, and if it is not the whole (R-22).
@@ -192,7 +200,7 @@ class QuotaTree:
             journal.put(usage, fr, before + amount)
             local_free = node.local.get(fr, 0) - before
             if local_free > 0:
-                amount -= min(amount, local_free)
+                amount -= local_free
             if amount <= 0:
                 return
             node = node.parent

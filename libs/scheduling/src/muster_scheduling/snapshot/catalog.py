@@ -13,15 +13,19 @@ from muster_domain.policy import Lifecycle, Policy
 from muster_domain.queue_tree import tree_root
 from muster_domain.queues import (
     AdmissionCheck,
+    BorrowWithinCohortPolicy,
     ClusterQueue,
     Cohort,
     HyperNode,
     LocalQueue,
     Namespace,
+    PreemptionPolicy,
+    ReclaimWithinCohort,
     ResourceFlavor,
     StopPolicy,
     Topology,
     VolcanoQueue,
+    WithinClusterQueue,
 )
 from muster_domain.selectors import Labels
 from muster_domain.volcano_scheduler import SchedulerConfiguration
@@ -78,8 +82,8 @@ class QueueEntry:
     """A ClusterQueue with its node in the quota tree. `root` names its cohort tree."""
 
     __slots__ = (
-        "group_of", "groups", "inactive", "name", "node", "obstructions", "queue", "root",
-        "topology_only",
+        "group_of", "groups", "inactive", "name", "node", "obstructions",
+        "preempts_while_borrowing", "queue", "root", "topology_only",
     )  # fmt: skip
 
     def __init__(self, queue: ClusterQueue, node: QuotaNode, catalog: "Catalog") -> None:
@@ -104,6 +108,9 @@ class QueueEntry:
         flavors = [catalog.flavors.get(name) for group in self.groups for name in group.flavors]
         self.topology_only = bool(flavors) and all(
             flavor is not None and flavor.topology_name for flavor in flavors
+        )
+        self.preempts_while_borrowing = _preempts_while_borrowing(
+            queue.preemption, catalog.configuration.policy
         )
 
     @property
@@ -167,6 +174,20 @@ class Catalog:
         """Labels of a namespace; one that was never declared has its name as its only label."""
         declared = self.configuration.namespaces.get(namespace)
         return declared.labels if declared is not None else {NAMESPACE_LABEL: namespace}
+
+
+def _preempts_while_borrowing(rules: PreemptionPolicy, policy: Policy) -> bool:
+    return (
+        rules.borrow_within_cohort.policy is not BorrowWithinCohortPolicy.NEVER
+        or (
+            policy.fair_sharing is not None
+            and rules.reclaim_within_cohort is not ReclaimWithinCohort.NEVER
+        )
+        or (
+            policy.improvements.own_victims_while_borrowing
+            and rules.within_cluster_queue is not WithinClusterQueue.NEVER
+        )
+    )
 
 
 def suspension(reasons: tuple[InactiveReason, ...]) -> PendingReason:

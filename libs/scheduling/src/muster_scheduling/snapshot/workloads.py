@@ -42,9 +42,10 @@ class PodSetRequest:
 
     def totals(self, count: int) -> dict[str, int]:
         """Milli-units of `count` pods; a product out of range stays a number (R-5)."""
-        totals = {name: amount * count for name, amount in self.per_pod.items()}
-        if max(totals.values(), default=0) >= UNLIMITED:
-            return {name: bounded(total) for name, total in totals.items()}
+        totals: dict[str, int] = {}
+        for name, amount in self.per_pod.items():
+            total = amount * count
+            totals[name] = total if total < UNLIMITED else bounded(total)
         return totals
 
 
