@@ -42,6 +42,8 @@ from muster_runtime.reader import Received
 from .homes import Home
 
 GPU = "nvidia.com/gpu"
+MUSTER = "muster.dev/v1alpha1"
+OF_MUSTER = ("ChargingPolicy", "PriceList")
 KUEUE = "kueue.x-k8s.io/v1beta1"
 PRICES = read_price_list({"flavors": {"h100": {GPU: {"hourly": "1.40"}}}}, default_currency="EUR")
 
@@ -277,7 +279,7 @@ class Log:
 
     def declare(self, kind: str, name: str, spec: dict[str, Any], at_h: int = 0) -> None:
         document = {
-            "apiVersion": KUEUE,
+            "apiVersion": MUSTER if kind in OF_MUSTER else KUEUE,
             "kind": kind,
             "metadata": {"name": name},
             "spec": spec,

@@ -12,9 +12,10 @@ from muster_domain.money import MICROS
 from muster_rating.periods import month_of
 from muster_rating.prices import HOUR_MS
 from muster_rating.statements import broken_link
+from muster_runtime.reader import Received
 
 from .homes import Home
-from .log import Books, Job, clock, open_books, three_teams
+from .log import Books, Job, Log, clock, open_books, three_teams
 
 MONTH = "2024-10"
 OCTOBER, NOVEMBER = month_of(MONTH, "UTC"), month_of("2024-11", "UTC")
@@ -101,6 +102,33 @@ async def test_what_is_heard_late_is_put_right_in_the_next_month(home: Home) -> 
         usage = [line for line in corrections if line.kind == "usage"]
         assert [(line.workload, line.micros) for line in usage] == [("late", 14 * MICROS)]
         assert await books.keeper.statement(StatementQuestion(month=MONTH), DUE_MS) == october
+    finally:
+        await books.close()
+
+
+def charged_by(log: Log, team: str, basis: str) -> list[Received]:
+    terms = {"basis": "usage", "queues": {f"cq-{team}": {"basis": basis}}}
+    log.declare("ChargingPolicy", "finance", {"versions": [terms]})
+    return log.objects[-1:]
+
+
+async def test_a_closed_month_keeps_the_policy_that_it_was_closed_with(home: Home) -> None:
+    books, log = await opened(home), three_teams()
+    try:
+        await books.keeper.take_objects(charged_by(log, "ia", "commitment"))
+        october = await close(books)
+        assert [(told.policy, told.terms[1].basis) for told in october.policy] == [
+            ("finance", "commitment")
+        ]
+        of_ia = [line for line in october.lines if line.cluster_queue == "cq-ia"]
+        assert sum(line.micros for line in of_ia) == 672 * 1_400_000
+        await books.keeper.take_objects(charged_by(log, "ia", "usage"))
+        november = await close(books, "2024-11", NOVEMBER.end_ms + CLOSE_GRACE_MS)
+        assert [line for line in november.lines if line.corrects] == []
+        assert await books.keeper.statement(StatementQuestion(month=MONTH), DUE_MS) == october
+        first, second = await books.store.statements("UTC")
+        assert (first.policy[0].id, first.digest) == ("finance", october.digest)
+        assert second.previous == first.digest
     finally:
         await books.close()
 
