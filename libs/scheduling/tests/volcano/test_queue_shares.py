@@ -82,6 +82,14 @@ def test_what_is_left_over_is_poured_again_by_weight() -> None:
     assert given(run_session(cluster, ALLOCATE)) == {"a": 5, "b": 1, "c": 10}
 
 
+def test_a_guarantee_is_a_floor_however_little_a_queue_weighs() -> None:
+    """By weight alone it would deserve less than one core."""
+    queues = [queue("a", guarantee="cpu=4"), queue("b", weight=9), queue("c", weight=9)]
+    gangs = [many(name, 12) for name in "abc"]
+    found = given(run_session(snapshot([node("n", "cpu=12")], gangs, queues=queues), ALLOCATE))
+    assert found == {"a": 3, "b": 5, "c": 4}
+
+
 def test_a_queue_that_has_all_it_deserves_gets_nothing_though_nodes_are_free() -> None:
     """Of what it asks; of what it does not ask it may have too much."""
     cluster = snapshot(
@@ -114,6 +122,23 @@ def test_proportion_takes_back_what_is_above_deserved(held: list[str], expected:
     )
     plan = run_session(cluster, configure("reclaim", "gang proportion predicates"))
     assert len(evicted(plan)) == expected
+
+
+def test_a_queue_that_has_what_it_deserves_keeps_it_though_another_has_too_much() -> None:
+    """Three equal queues on nine; of the one that has six, nothing may go."""
+    cluster = snapshot(
+        [node("n", "cpu=9")],
+        [
+            gang(
+                "a", 0, [*(pod("a", f"a-{n}", on="n") for n in range(3)), *pods("a", 6)], queue="a"
+            ),
+            holding("b", *["cpu=1"] * 6, spared=6),
+            wanting("c", "cpu=1", "cpu=1"),
+        ],
+        queues=[queue("a"), queue("b"), queue("c")],
+    )
+    plan = run_session(cluster, configure("reclaim", "gang proportion predicates"))
+    assert evicted(plan) == []
 
 
 def holding(name: str, *asks: str, on: str = "n", spared: int = 0, **fields: object) -> Gang:
