@@ -85,10 +85,25 @@ def test_the_queue_with_the_lowest_ceiling_is_named() -> None:
 
 
 def test_who_waits_is_told_how_much_is_free() -> None:
-    view = tree(p=("", 2), a=("p", None), b=("p", None))
+    view = tree(p=("", 3), a=("p", None), b=("p", None))
     waiting(view, job("a", VolcanoQueueRef(name="a"), 2))
-    waiting(view, job("b", VolcanoQueueRef(name="b"), 1, created=1))
-    explanation = decide(view.snapshot(0)).explanations["b"]
-    assert explanation.reason is PendingReason.WAITING_FOR_QUOTA
-    (verdict,) = explanation.flavors
-    assert (verdict.requested_milli, verdict.available_milli, verdict.max_milli) == (K, 0, 2 * K)
+    waiting(view, job("b", VolcanoQueueRef(name="b"), 2, created=1))
+    told = decide(view.snapshot(0)).explanations["b"]
+    assert told.reason is PendingReason.WAITING_FOR_QUOTA
+    assert told.message == (
+        "Volcano queue b: insufficient nvidia.com/gpu within its capability and those above it, "
+        "2 asked, 1 of 3 free"
+    )
+    assert told.remedy == "1 more nvidia.com/gpu free in Volcano queue b, or ask 1 nvidia.com/gpu"
+    assert told.preemption == ""
+
+
+def test_a_ceiling_that_shrank_below_what_is_asked_is_told() -> None:
+    view = tree(a=("", 2))
+    waiting(view, job("w", VolcanoQueueRef(name="a"), 4))
+    told = decide(view.snapshot(0)).explanations["w"]
+    assert told.reason is PendingReason.EXCEEDS_MAX_QUOTA
+    assert told.message == (
+        "Volcano queue a: insufficient nvidia.com/gpu within its capability, 4 asked, 2 of 2 free"
+    )
+    assert told.remedy == "ask at most 2 nvidia.com/gpu"

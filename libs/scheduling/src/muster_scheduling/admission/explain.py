@@ -10,6 +10,7 @@ from muster_scheduling.admission.cycle import Entry, Verdict
 from muster_scheduling.admission.modes import Suit
 from muster_scheduling.quota.tree import is_unlimited
 from muster_scheduling.snapshot.purse import refusal_text
+from muster_scheduling.snapshot.volcano import volcano_queue_name
 
 _RESERVED = Explanation(reason="QuotaReserved", message="Quota is reserved")
 
@@ -95,7 +96,12 @@ def _message(entry: Entry) -> str:
         return said
     if entry.verdict is Verdict.INADMISSIBLE:
         return entry.workload.inadmissible or f"ClusterQueue {entry.queue.name} is inactive"
-    text = "; ".join(_pod_set_text(p) for p in entry.assignment.pod_sets if _has_text(p))
+    volcano = volcano_queue_name(entry.queue.name)
+    text = "; ".join(
+        dict.fromkeys(_ceiling_texts(entry, volcano))
+        if volcano
+        else (_pod_set_text(p) for p in entry.assignment.pod_sets if _has_text(p))
+    )
     if entry.verdict is not Verdict.PREEMPTING:
         return text
     pending = f"Pending the preemption of {len(entry.victims)} workload(s)"
@@ -119,6 +125,25 @@ def _pod_set_text(pod_set: PodSetAssignment) -> str:
     if pod_set.problem:
         texts.append(pod_set.problem)
     return f"couldn't assign flavors to pod set {pod_set.name}: {', '.join(texts)}"
+
+
+def _ceiling_texts(entry: Entry, volcano: str) -> Iterator[str]:
+    """What a Volcano queue, or one above it, has no room for: it has no other quota."""
+    whose = "its capability and those above it" if entry.queue.queue.cohort else "its capability"
+    for verdict, _ in _verdicts(entry):
+        if verdict.suit is not Suit.FIT:
+            yield (
+                f"Volcano queue {volcano}: insufficient {verdict.resource} within {whose}, "
+                f"{amount(verdict.requested)} asked, {amount(verdict.available)} of "
+                f"{amount(verdict.maximum)} free"
+            )
+
+
+def _verdicts(entry: Entry) -> Iterator[tuple[ResourceVerdict, Attempt]]:
+    for pod_set in entry.assignment.pod_sets:
+        for attempt in pod_set.attempts:
+            for verdict in attempt.verdicts:
+                yield verdict, attempt
 
 
 def _verdict_text(verdict: ResourceVerdict, flavor: str) -> str:
@@ -171,6 +196,8 @@ def _flavor_verdicts(pod_set: PodSetAssignment) -> list[FlavorVerdict]:
 
 
 def _preemption(entry: Entry) -> str:
+    if volcano_queue_name(entry.queue.name):
+        return ""
     policy = entry.queue.queue.preemption
     rules = (
         f"withinClusterQueue={policy.within_cluster_queue}, "
@@ -190,21 +217,21 @@ def _preemption(entry: Entry) -> str:
 
 def _remedy(entry: Entry) -> str:
     """The smallest lack among the flavors that could serve it."""
+    volcano = volcano_queue_name(entry.queue.name)
     lacks: list[tuple[int, str]] = []
-    for pod_set in entry.assignment.pod_sets:
-        for attempt in pod_set.attempts:
-            for verdict in attempt.verdicts:
-                short = verdict.requested - verdict.available
-                if short <= 0:
-                    continue
-                if verdict.reason is PendingReason.EXCEEDS_MAX_QUOTA:
-                    text = f"ask at most {amount(verdict.maximum)} {verdict.resource}"
-                else:
-                    text = f"{amount(short)} more {verdict.resource} free in {attempt.flavor}"
-                    if verdict.available > verdict.assumed:
-                        less = verdict.available - verdict.assumed
-                        text += f", or ask {amount(less)} {verdict.resource}"
-                lacks.append((short, text))
+    for verdict, attempt in _verdicts(entry):
+        short = verdict.requested - verdict.available
+        if short <= 0:
+            continue
+        if verdict.reason is PendingReason.EXCEEDS_MAX_QUOTA:
+            text = f"ask at most {amount(verdict.maximum)} {verdict.resource}"
+        else:
+            where = f"Volcano queue {volcano}" if volcano else attempt.flavor
+            text = f"{amount(short)} more {verdict.resource} free in {where}"
+            if verdict.available > verdict.assumed:
+                less = verdict.available - verdict.assumed
+                text += f", or ask {amount(less)} {verdict.resource}"
+        lacks.append((short, text))
     return min(lacks)[1] if lacks else ""
 
 
