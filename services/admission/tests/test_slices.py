@@ -13,4 +13,4 @@ def test_a_slice_that_would_replace_another_is_refused_with_what_to_do_instead()
     house.submit(workload("w2", 3, annotations={REPLACES: "team-a/job-w1"}))
     state = house.state("w2")
     assert isinstance(state, Finished)
-    assert "muster cancel w1" in state.message
+    assert "and apply it again under its own name" in state.message

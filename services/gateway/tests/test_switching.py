@@ -1,11 +1,12 @@
-"""A live Workload that is applied again with another `active` is switched, and nothing else."""
+"""A live workload that is applied again is switched or scaled, and nothing else."""
 
 from typing import Any
 
 import pytest
 
 from muster_contracts import codec
-from muster_contracts.events import ActivationRequested
+from muster_contracts.events import ActivationRequested, ScaleRequested
+from muster_domain.workload import ELASTIC_JOB
 from muster_testing.connection import until
 
 from .house import House, job_manifest
@@ -72,4 +73,46 @@ async def test_a_dry_run_switches_nothing(live: House) -> None:
 )
 async def test_whatever_else_is_a_conflict(live: House, changed: dict[str, Any]) -> None:
     status, answer = await apply(live, changed)
+    assert (status, answer["error"]["kind"]) == (409, "conflict")
+
+
+def elastic_manifest(parallelism: int, *, elastic: bool = True, image: str = "") -> dict[str, Any]:
+    """A Job of so many pods."""
+    manifest = job_manifest("train")
+    manifest["spec"] = {**manifest["spec"], "parallelism": parallelism, "completions": parallelism}
+    if elastic:
+        manifest["metadata"]["annotations"] = {ELASTIC_JOB: "true"}
+    if image:
+        manifest["spec"]["template"]["spec"]["containers"][0]["image"] = image
+    return manifest
+
+
+async def test_an_elastic_job_with_other_pods_is_scaled(house: House) -> None:
+    await house.apply()
+    await apply(house, elastic_manifest(2), wait="decision", wait_s=10)
+    (identity,) = house.admission.submitted
+    status, answer = await apply(house, elastic_manifest(5))
+    assert (status, answer["jobs"]) == (202, [])
+    await until(lambda: len(house.admission.events) == 2)
+    fact = codec.decode(ScaleRequested, house.admission.events[-1][1])
+    assert (fact.workload_id, fact.counts, fact.by) == (identity, {"main": 5}, "root")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param(
+            elastic_manifest(2), elastic_manifest(5, image="other"), id="something else changes"
+        ),
+        pytest.param(
+            elastic_manifest(2, elastic=False), elastic_manifest(5), id="it was not elastic"
+        ),
+    ],
+)
+async def test_another_job_of_that_name_is_a_conflict(
+    house: House, first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    await house.apply()
+    await apply(house, first, wait="decision", wait_s=10)
+    status, answer = await apply(house, second)
     assert (status, answer["error"]["kind"]) == (409, "conflict")

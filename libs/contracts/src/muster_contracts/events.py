@@ -19,6 +19,7 @@ from muster_domain.states import Admission, Admitted, Evicting, Finished, Pendin
 from muster_domain.workload import Workload
 
 JsonObject = Mapping[str, Any]
+LiveState = Pending | Reserved | Admitted | Evicting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +82,19 @@ class ActivationRequested:
 
     workload_id: str
     active: bool
+    at_ms: int
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleRequested:
+    """gateway: at `at_ms` (its clock) somebody wanted other numbers of pods in these pod sets.
+
+    Only of an elastic job that lives. The latest wish holds.
+    """
+
+    workload_id: str
+    counts: Mapping[str, int]
     at_ms: int
     by: str = ""
 
@@ -207,6 +221,18 @@ class QuotaReclaimed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadResized:
+    """admission: it is to have other numbers of pods, or waits for them no longer or anew.
+
+    Where `state.resize` is `resizing`, placement is to bring the gang to its counts.
+    """
+
+    workload: Workload
+    version: int
+    state: LiveState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadEvicted:
     """admission: it must give everything back; quota stays charged until it has."""
 
@@ -253,11 +279,15 @@ class PreemptionRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Victim:
-    """One workload that would have to give back, as of one attempt of it."""
+    """One workload that would have to give back, as of one attempt of it.
+
+    Only the pods of `ranks`, where it names some and the gang is worth running without them.
+    """
 
     workload_id: str
     attempt: int
     reason: PreemptionReason
+    ranks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,7 +318,9 @@ class VictimsNotFound:
 class GangPlaced:
     """placement: all members have seats, held for this attempt.
 
-    Said again, with more replacements, when the pods of a lost node start elsewhere.
+    Said again, with more replacements, when the pods of a lost node start elsewhere, and with more
+    resizes when it has other pods than before: those of a gang that grew start, those that left are
+    gone.
     """
 
     workload_id: str
@@ -302,12 +334,14 @@ class GangUnplaceable:
     """placement: no seats for all members; nothing is held.
 
     Where a Volcano session found who would have to go, `victims` are they: all of them or none.
+    With a `resize` that is its number: the gang runs on with the seats that it has.
     """
 
     workload_id: str
     attempt: int
     explanation: Explanation
     victims: tuple[Victim, ...] = ()
+    resize: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -456,6 +490,7 @@ JobWish = (
     | LeaseRenewed
     | CheckpointReported
     | ActivationRequested
+    | ScaleRequested
     | CheckAnswered
 )
 Request = WorkloadSubmitted | JobWish
@@ -482,6 +517,7 @@ WorkloadFact = (
     | PodsBecameReady
     | PodsBecameUnready
     | QuotaReclaimed
+    | WorkloadResized
     | WorkloadCheckpointed
     | WorkloadEvicted
     | WorkloadRequeued

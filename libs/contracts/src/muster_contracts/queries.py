@@ -174,7 +174,8 @@ class WorkloadRow:
 
     `starts_by_ms` is when enough of what runs in the ClusterQueue must have ended, by its own time
     limits, for this one and all ahead of it; None where that is not known. Others may still go
-    first, and it may well start earlier.
+    first, and it may well start earlier. `pods` are those it is to have, `pods_now` those that it
+    has while these are not as many.
     """
 
     id: str
@@ -200,6 +201,7 @@ class WorkloadRow:
     outcome: Outcome | None = None
     nodes: tuple[str, ...] = ()
     starts_by_ms: int | None = None
+    pods_now: int | None = None
 
 
 _PHASE_RANK = {

@@ -106,6 +106,7 @@ AdmissionFact = (
     | events.PodsBecameReady
     | events.PodsBecameUnready
     | events.QuotaReclaimed
+    | events.WorkloadResized
     | events.WorkloadCheckpointed
     | events.WorkloadEvicted
     | events.WorkloadRequeued
@@ -123,17 +124,12 @@ def after_fact(before: Record | None, fact: AdmissionFact) -> Record | None:
         case events.QuotaReserved() | events.WorkloadAdmitted():
             queue = fact.state.admission.cluster_queue
             return Record(workload=fact.workload, cluster_queue=queue, state=fact.state)
-        case events.ChecksPassed():
-            return None if before is None else replace(before, state=fact.state)
+        case _ if before is None:
+            return None
+        case events.WorkloadResized():
+            return replace(before, workload=fact.workload, state=fact.state)
         case _:
-            if before is None:
-                return None
-            return Record(
-                workload=before.workload,
-                cluster_queue=before.cluster_queue,
-                state=fact.state,
-                traceparent=before.traceparent,
-            )
+            return replace(before, state=fact.state)
 
 
 def is_admission_fact(fact: object) -> TypeGuard[AdmissionFact]:
@@ -149,6 +145,7 @@ def workload_of(fact: AdmissionFact) -> str:
             | events.QuotaReserved()
             | events.ChecksPassed()
             | events.WorkloadAdmitted()
+            | events.WorkloadResized()
         ):
             return fact.workload.id
         case _:

@@ -52,7 +52,7 @@ class Admission:
         return total
 
     def without(self, done: Mapping[str, int], admitted: Mapping[str, int]) -> "Admission":
-        """What is held once so many of the pods `admitted` of each set are done (R-15)."""
+        """What is held for so many pods `admitted` of each set, of which some are done (R-15)."""
         return replace(
             self,
             pod_sets=tuple(
@@ -84,7 +84,8 @@ class History:
     """What earlier attempts left behind; carried from state to state.
 
     `unseated_times` counts refusals of placement in a row. `was_ready` once all its pods ran, in
-    whatever attempt. `activity_at_ms` is when somebody last said that it is to be active or not.
+    whatever attempt. `activity_at_ms` is when somebody last said that it is to be active or not,
+    `scaled_at_ms` when somebody last said how many pods it is to have.
     `check_retries` counts for each admission check how often it sent the workload back.
     """
 
@@ -92,6 +93,7 @@ class History:
     unseated_times: int = 0
     was_ready: bool = False
     activity_at_ms: int = 0
+    scaled_at_ms: int = 0
     check_retries: tuple[tuple[str, int], ...] = ()
 
     def evicted(self, reason: str, cause: str) -> "History":
@@ -154,6 +156,36 @@ class Reserved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Growing:
+    """It runs, and waits for quota for more pods: Kueue's next slice of the workload (R-110).
+
+    It stands in line from `queued_at_ms` on, held back until `requeue_at_ms`. `unseated_times`
+    counts in a row how often it had the quota and placement not the seats, for which `explanation`
+    says why.
+    """
+
+    queued_at_ms: int
+    requeue_at_ms: int | None = None
+    unseated_times: int = 0
+    explanation: Explanation | None = None
+    kind: Literal["growing"] = "growing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resizing:
+    """Placement is to bring the gang to `counts` pods by pod set; quota is held for both sizes.
+
+    Of a gang that is to be smaller the ranks in `leaving` go first, then the highest indices.
+    `unseated_times` is that of the wait before it.
+    """
+
+    counts: Mapping[str, int]
+    leaving: tuple[int, ...] = ()
+    unseated_times: int = 0
+    kind: Literal["resizing"] = "resizing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Admitted:
     """Quota is posted and seats are bound. `ready_at_ms` once all its pods run.
 
@@ -161,6 +193,8 @@ class Admitted:
     again; `stalls` counts that. `lease_until_ms` only for external jobs.
     `reclaimable` counts by pod set the pods that are done: `admission` is what the others hold.
     `checkpointed_at_ms` is when the job last said that its work is saved, in this attempt.
+    `resizes` counts what placement was told of other sizes; `resize` is what has not come to an
+    end yet, on the way to the numbers of pods that the workload declares.
     """
 
     admission: Admission
@@ -180,6 +214,8 @@ class Admitted:
     reclaimable: Mapping[str, int] = field(default_factory=dict[str, int])
     waiting_since_ms: int | None = None
     checkpointed_at_ms: int | None = None
+    resizes: int = 0
+    resize: Growing | Resizing | None = None
     history: History = History()
     kind: Literal["admitted"] = "admitted"
 
@@ -187,6 +223,14 @@ class Admitted:
     def unsaved_since_ms(self) -> int:
         """Since when an eviction would lose its work."""
         return self.checkpointed_at_ms or self.admitted_at_ms
+
+    @property
+    def pods(self) -> dict[str, int]:
+        """Pods by pod set for which it holds quota, or held it until they were done."""
+        seated = self.placement.counts
+        if isinstance(self.resize, Resizing):
+            return {n: max(seated.get(n, 0), count) for n, count in self.resize.counts.items()}
+        return seated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

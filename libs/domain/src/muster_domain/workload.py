@@ -1,7 +1,7 @@
 """A workload: what somebody wants to run, as one gang of pod sets."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
 
@@ -104,6 +104,11 @@ class PodSet:
     annotations: Labels = field(default_factory=dict[str, str])
 
     @property
+    def least(self) -> int:
+        """The fewest pods that are worth starting."""
+        return self.count if self.min_count is None else self.min_count
+
+    @property
     def total_requests(self) -> dict[str, int]:
         """Milli-units of the whole set."""
         return scale(self.requests, self.count)
@@ -119,6 +124,10 @@ class Managed:
 CHECKPOINT = "muster.dev/checkpoint"
 CHECKPOINT_NEVER = "never"
 """What a job annotates that cannot save its work."""
+
+
+ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
+"""What a job annotates with "true" whose number of pods may be changed while it runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +171,9 @@ class Owner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What was asked for. Never changes; what happened to it is a `WorkloadState`.
+    """What was asked for; what happened to it is a `WorkloadState`.
+
+    Never changes, but for the numbers of pods of one that `is_scalable`.
 
     `id` is unique for ever and derived from the submission, so the same submission twice is the
     same workload. Higher `priority` goes first. `volcano_queue` is set beside a LocalQueue when the
@@ -198,6 +209,28 @@ class Workload:
     def never_checkpoints(self) -> bool:
         """Whether it said that it cannot save its work, so that an eviction costs all of it."""
         return self.annotations.get(CHECKPOINT) == CHECKPOINT_NEVER
+
+    @property
+    def is_scalable(self) -> bool:
+        """Whether it may be asked for another number of pods while it lives (R-110)."""
+        return self.annotations.get(ELASTIC_JOB) == "true"
+
+    @property
+    def grows_by_itself(self) -> bool:
+        """Whether it is started with some of its pods and gets the others as there is room.
+
+        So do Volcano's elastic gangs; Kueue's partial admission decides once.
+        """
+        of_volcano = self.job_policies is not None or isinstance(self.queue, VolcanoQueueRef)
+        return of_volcano and any(pod_set.least < pod_set.count for pod_set in self.pod_sets)
+
+    def scaled(self, counts: Mapping[str, int]) -> "Workload":
+        """The same with other numbers of pods."""
+        pod_sets = tuple(
+            replace(pod_set, count=counts.get(pod_set.name, pod_set.count))
+            for pod_set in self.pod_sets
+        )
+        return replace(self, pod_sets=pod_sets)
 
     @property
     def total_requests(self) -> dict[str, int]:

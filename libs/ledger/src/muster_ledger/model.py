@@ -3,7 +3,8 @@
              reserve            post              release
     (nothing) ─────▶ PENDING ─────────▶ POSTED ─────────▶ RELEASED
                         │ void ─▶ VOIDED
-                        │ expire ─▶ EXPIRED          shrink keeps PENDING and POSTED as they are
+                        │ expire ─▶ EXPIRED          shrink keeps PENDING and POSTED as they are,
+                                                     grow keeps POSTED
 
 Pure: time comes in as a number, storage as fields. Every move is idempotent by hold id, so a
 message that is delivered twice changes nothing the second time.
@@ -46,6 +47,7 @@ class Move(StrEnum):
     EXPIRE = "expire"
     RELEASE = "release"
     SHRINK = "shrink"
+    GROW = "grow"
 
 
 TRANSITIONS: Mapping[tuple[HoldState, Move], HoldState] = MappingProxyType(
@@ -56,6 +58,7 @@ TRANSITIONS: Mapping[tuple[HoldState, Move], HoldState] = MappingProxyType(
         (HoldState.PENDING, Move.SHRINK): HoldState.PENDING,
         (HoldState.POSTED, Move.RELEASE): HoldState.RELEASED,
         (HoldState.POSTED, Move.SHRINK): HoldState.POSTED,
+        (HoldState.POSTED, Move.GROW): HoldState.POSTED,
     }
 )
 """Everything that is allowed; all else is refused and changes nothing."""
@@ -70,7 +73,7 @@ class Result(StrEnum):
     ID_MALFORMED = "id_malformed"
     """reserve: not `<workload id>#<attempt>`."""
     AMOUNT_NEGATIVE = "amount_negative"
-    """reserve, shrink: an amount is below zero."""
+    """reserve, shrink, grow: an amount is below zero."""
     NOT_FOUND = "not_found"
     """All but reserve: no such hold, or its tombstone was pruned."""
     ALREADY_VOIDED = "already_voided"
@@ -80,16 +83,19 @@ class Result(StrEnum):
     ALREADY_POSTED = "already_posted"
     """post (again), void: quota is in use; only release gives it back."""
     NOT_POSTED = "not_posted"
-    """release: quota is only reserved; void gives it back."""
+    """release: quota is only reserved; void gives it back. grow: it is not in use yet."""
     EXISTS_WITH_DIFFERENT_QUEUE = "exists_with_different_queue"
     EXISTS_WITH_DIFFERENT_AMOUNT = "exists_with_different_amount"
     """reserve: the id is live with another body, compared with what was reserved at first."""
     AMOUNT_NOT_SMALLER = "amount_not_smaller"
     """shrink: an amount is above what is held."""
+    AMOUNT_NOT_LARGER = "amount_not_larger"
+    """grow: an amount is below what is held."""
     EXISTS = "exists"
-    """reserve, shrink: exactly this was done before."""
+    """reserve, shrink, grow: exactly this was done before."""
     CREATED = "created"
     SHRUNK = "shrunk"
+    GROWN = "grown"
     POSTED = "posted"
     VOIDED = "voided"
     RELEASED = "released"
@@ -104,6 +110,7 @@ class Result(StrEnum):
 _CHANGES = (
     Result.CREATED,
     Result.SHRUNK,
+    Result.GROWN,
     Result.POSTED,
     Result.VOIDED,
     Result.RELEASED,
@@ -214,6 +221,21 @@ class Ledger:
             return Result.EXISTS
         self._put(replace(hold, amounts=asked))
         return Result.SHRUNK
+
+    def grow(self, hold_id: str, amounts: Amounts) -> Result:
+        """Hold all of `amounts` from now on, in use like what is held already."""
+        if any(milli < 0 for milli in amounts.values()):
+            return Result.AMOUNT_NEGATIVE
+        hold = self._allowed(hold_id, Move.GROW)
+        if isinstance(hold, Result):
+            return hold
+        asked = normalised(amounts)
+        if any(asked.get(key, 0) < milli for key, milli in hold.amounts.items()):
+            return Result.AMOUNT_NOT_LARGER
+        if asked == hold.amounts:
+            return Result.EXISTS
+        self._put(replace(hold, amounts=asked))
+        return Result.GROWN
 
     def due(self, now_ms: int) -> tuple[Hold, ...]:
         """Reservations whose time is over, in order of (expiry, id). Changes nothing."""

@@ -8,7 +8,19 @@ from muster_domain.states import Admission, PodSetAdmission
 from muster_scheduling import AdmissionView, charged, prepare
 from muster_scheduling.admission import decide
 
-from .builders import FLAVOR, FR, GPU, K, configuration, job, queue, running, view_of, waiting
+from .builders import (
+    FLAVOR,
+    FR,
+    GPU,
+    K,
+    admission,
+    configuration,
+    job,
+    queue,
+    running,
+    view_of,
+    waiting,
+)
 
 
 def used(view: AdmissionView, name: str) -> int:
@@ -91,7 +103,7 @@ def test_pods_that_are_done_give_their_part_back() -> None:
     assert charged(granted, workload.pod_sets, {"main": 2}) == {FR: 4 * K}
     view = view_of([queue("q", 8)])
     running(view, workload)
-    view.resize("r", {FR: 4 * K})
+    view.resize("r", admission(job("r", "q", 2, count=2), "q"))
     assert used(view, "q") == 4
 
 

@@ -114,8 +114,8 @@ class Audit:
         self._charge(before, -1)
         self.records[identity] = after
         self._charge(after, 1)
-        if isinstance(after.state, Evicting):
-            self._evicted(identity, after.state)
+        if isinstance(fact, events.WorkloadEvicted):
+            self._evicted(identity, fact.state)
 
     def _evicted(self, identity: str, state: Evicting) -> None:
         eviction = (identity, state.attempt, state.preemptor)
@@ -160,10 +160,8 @@ class Audit:
         key = (fact.workload_id, fact.attempt)
         record = self.records.get(fact.workload_id)
         if record is not None:
-            least = sum(
-                pod_set.count if pod_set.min_count is None else pod_set.min_count
-                for pod_set in record.workload.pod_sets
-            )
+            scaled = record.workload.is_scalable
+            least = sum(1 if scaled else pod_set.least for pod_set in record.workload.pod_sets)
             if len(fact.placement.pods) < least:
                 self._break("INV-3", f"{fact.workload_id} is seated in part")
         self._unseat(key)

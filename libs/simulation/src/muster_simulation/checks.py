@@ -3,15 +3,17 @@
 The numbers are those of ARCHITECTURE.md.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from muster_admission.book import Book
+from muster_admission.standing import waits
 from muster_contracts.stored import Record
 from muster_domain.conditions import Explanation
 from muster_domain.queues import ClusterQueue, Cohort
-from muster_domain.states import Admitted, Evicting, Finished, Pending, Reserved
+from muster_domain.states import Admitted, Evicting, Finished, Reserved
 from muster_placement.floor import Floor
 from muster_scheduling.placement.checks import violations
 from muster_simulation.invariants import InvariantBroken
@@ -34,7 +36,7 @@ class Watch:
         usage = _usage(book.records.values())
         self._within_limits(usage)
         self._ledger_agrees(book, usage)
-        waiting = [r for r in book.records.values() if isinstance(r.state, Pending)]
+        waiting = [r for r in book.records.values() if waits(r.state)]
         counted = sum(len(queue) for queue in book.view.queues.values())
         counted += len(book.view.orphans) + len(book.aside)
         if counted != len(waiting):
@@ -50,8 +52,9 @@ class Watch:
         for seated in floor.gangs.values():
             counts = Counter(pod.pod_set for pod in seated.gang.placement.pods)
             for pod_set in seated.workload.pod_sets:
-                least = pod_set.min_count if pod_set.min_count is not None else pod_set.count
-                if not least <= counts[pod_set.name] <= pod_set.count:
+                scaled = seated.workload.is_scalable
+                least, most = (1, sys.maxsize) if scaled else (pod_set.least, pod_set.count)
+                if not least <= counts[pod_set.name] <= most:
                     raise InvariantBroken("INV-3", f"{seated.workload.key} is seated in part")
 
     def nodes(self, nodes: Iterable[SimulatedNode]) -> None:

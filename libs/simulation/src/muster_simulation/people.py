@@ -1,4 +1,4 @@
-"""Those who take workloads out of the line and put them back, and those who answer for checks.
+"""Those who stop, resume and scale workloads, and those who answer for admission checks.
 
 Each draws from dice of its own, so that a seed's other draws stay what they were.
 """
@@ -6,13 +6,15 @@ Each draws from dice of its own, so that a seed's other draws stay what they wer
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from muster_contracts import codec, events, subjects
 from muster_contracts.jobs import Decision, Verdict
 from muster_domain.checks import CheckState
 from muster_domain.queues import AdmissionCheck, AdmissionCheckRule
+from muster_domain.workload import TopologyMode, Workload
 from muster_scheduling.snapshot.catalog import Configuration
-from muster_simulation.swarm import Job
+from muster_simulation.swarm import GPU, GPUS_PER_NODE, Job
 from muster_simulation.world import World
 
 CHECK = "approval"
@@ -53,6 +55,8 @@ class People:
             stop_ms = job.at_ms + dice.randrange(20_000)
             self._turn(job, stop_ms, active=False)
             self._turn(job, stop_ms + dice.randrange(1, 20_000), active=True)
+        if job.workload.is_scalable:
+            self._scale(job)
         if self.checks:
             self.world.after(job.at_ms, lambda: self._look(job))
 
@@ -62,6 +66,20 @@ class People:
         )
         key = f"{job.workload.id}/activity/{at_ms}"
         self.world.after(at_ms, lambda: self.say(job, "activation_requested", fact, key))
+
+    def _scale(self, job: Job) -> None:
+        """Want it larger and smaller, sometimes twice in a moment, whatever it is doing then."""
+        dice = random.Random(f"{self.world.seed}/scale/{job.workload.id}")  # noqa: S311 - a simulation
+        at_ms, most = job.at_ms, _most_pods(job.workload)
+        for number in range(dice.randrange(1, 5)):
+            at_ms += dice.choice((1, 300, 3_000, 9_000))
+            fact = events.ScaleRequested(
+                workload_id=job.workload.id,
+                counts={"main": dice.randrange(1, most + 1)},
+                at_ms=at_ms,
+            )
+            key = f"{job.workload.id}/scale/{number}"
+            self.world.after(at_ms, partial(self.say, job, "scale_requested", fact, key))
 
     def _look(self, job: Job) -> None:
         """Read what is asked, and answer for it; look again until the job has ended."""
@@ -85,3 +103,10 @@ class People:
             requeue_after_ms=dice.randrange(5_000),
         )
         self.say(job, "check_answered", fact, f"{job.workload.id}/check/{attempt}")
+
+
+def _most_pods(workload: Workload) -> int:
+    """As many as every simulated floor can seat when nobody else is there."""
+    (pods,) = workload.pod_sets
+    bound = pods.topology is not None and pods.topology.mode is TopologyMode.REQUIRED
+    return (GPUS_PER_NODE if bound else 2 * GPUS_PER_NODE) * 1000 // pods.requests[GPU]

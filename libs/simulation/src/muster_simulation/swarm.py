@@ -1,7 +1,7 @@
 """What a seed draws: queues, nodes, jobs, and which faults there are."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from muster_domain.nodes import Device, Node
 from muster_domain.queues import (
@@ -21,6 +21,7 @@ from muster_domain.queues import (
 )
 from muster_domain.selectors import NodeDemand, Selector
 from muster_domain.workload import (
+    ELASTIC_JOB,
     External,
     LocalQueueRef,
     Managed,
@@ -89,7 +90,8 @@ def draw(seed: int) -> Scenario:
         ),
         nodes=nodes,
         jobs=tuple(
-            _job(dice, index, queues, racked=racked) for index in range(dice.randrange(10, 40))
+            _elastic(_job(dice, index, queues, racked=racked), seed)
+            for index in range(dice.randrange(10, 40))
         ),
         faults=_faults(dice),
         dedupe_window_ms=dice.choice((0, 500, 120_000)),
@@ -188,6 +190,16 @@ def _job(dice: random.Random, index: int, queues: list[ClusterQueue], *, racked:
         external_run_ms=dice.choice((3_000, 15_000, 10**9)) if external else None,
         finish_first=external and dice.random() < 0.2,  # noqa: PLR2004 - a chance
     )
+
+
+def _elastic(job: Job, seed: int) -> Job:
+    """Every third job that asks for all of its pods may be scaled while it lives."""
+    chance = random.Random(f"{seed}/elastic/{job.workload.id}").randrange(3)  # noqa: S311 - a simulation
+    (pods,) = job.workload.pod_sets
+    if chance or pods.min_count is not None:
+        return job
+    annotations = {**job.workload.annotations, ELASTIC_JOB: "true"}
+    return replace(job, workload=replace(job.workload, annotations=annotations))
 
 
 def _wish(index: int, gpus: int) -> TopologyRequest | None:

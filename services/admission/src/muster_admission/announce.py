@@ -8,7 +8,7 @@ from muster_contracts.stored import Record
 from muster_contracts.subjects import Service
 from muster_domain.checks import CheckState, CheckStatus, all_ready
 from muster_domain.conditions import EvictionReason, Explanation, Outcome, UnadmittedReason
-from muster_domain.states import Admitted, Evicting, Finished, Pending, Reserved
+from muster_domain.states import Admitted, Evicting, Finished, Growing, Pending, Reserved
 from muster_domain.workload import Workload
 from muster_ledger.store import OutboxMessage
 from muster_runtime.announcer import About, Announcer
@@ -136,8 +136,8 @@ def _words(  # noqa: PLR0911 - one line a state
             return Verdict.QUEUED, UnadmittedReason.UNSATISFIED_ADMISSION_CHECKS, unready(checks)
         case Reserved():
             return Verdict.QUEUED, "QuotaReserved", "quota is held; placement looks for seats"
-        case Admitted(placement=placement):
-            return Verdict.ADMITTED, "Admitted", f"on {_nodes(placement.nodes)}"
+        case Admitted() as state:
+            return Verdict.ADMITTED, "Admitted", _running(record.workload, state, explanation)
         case Evicting(reason=EvictionReason.PREEMPTED, message=message):
             return Verdict.PREEMPTED, EvictionReason.PREEMPTED, message
         case Evicting(reason=reason, message=message):
@@ -146,6 +146,35 @@ def _words(  # noqa: PLR0911 - one line a state
             return Verdict.REFUSED, why.reason if why else Outcome.REFUSED, message
         case Finished(outcome=outcome, message=message):
             return Verdict.FINISHED, outcome, message
+
+
+def _running(workload: Workload, state: Admitted, explanation: Explanation | None) -> str:
+    """Where it runs, and with how many of its pods if these are not all."""
+    where = f"on {_nodes(state.placement.nodes)}"
+    lacking = lacks(workload, state)
+    if not lacking:
+        return where if explanation is None else f"{where}; {explanation.message}"
+    why = explanation or growth_of(state)
+    return f"{where}; {lacking}{f': {why.message}' if why is not None else ''}"
+
+
+def lacks(workload: Workload, state: Admitted) -> str:
+    """With how many of the pods that it is to have a workload runs; empty where with all."""
+    counts = state.placement.counts
+    parts = [
+        f"{counts.get(pod_set.name, 0)} of {pod_set.count} {pod_set.name}"
+        for pod_set in workload.pod_sets
+        if counts.get(pod_set.name, 0) != pod_set.count
+    ]
+    if not parts or state.resize is None:
+        return ""
+    step = "waits for more" if isinstance(state.resize, Growing) else "is being resized"
+    return f"runs with {', '.join(parts)} pods and {step}"
+
+
+def growth_of(state: Admitted) -> Explanation | None:
+    """Why placement had no seats for more pods, if it had none."""
+    return state.resize.explanation if isinstance(state.resize, Growing) else None
 
 
 def _nodes(names: tuple[str, ...]) -> str:

@@ -15,6 +15,7 @@ from muster_admission.budgets import BudgetBook
 from muster_admission.claims import Claims
 from muster_admission.lifecycle import lifecycle_of
 from muster_admission.settings import AdmissionSettings
+from muster_admission.standing import lacks_seats, waits
 from muster_admission.turns import changed_uses, stored_histories
 from muster_contracts import codec
 from muster_contracts.stored import (
@@ -28,9 +29,11 @@ from muster_contracts.stored import (
 from muster_domain.checks import all_ready
 from muster_domain.queues import StopPolicy
 from muster_domain.states import (
+    Admission,
     Admitted,
     Evicting,
     Finished,
+    Growing,
     Pending,
     Reserved,
     WorkloadState,
@@ -248,6 +251,8 @@ class Book:
                 patience_ms = self.lifecycle.recovery_ms
             if since_ms is not None and patience_ms is not None:
                 deadlines.append(since_ms + patience_ms)
+        if isinstance(state.resize, Growing) and state.resize.requeue_at_ms is not None:
+            deadlines.append(state.resize.requeue_at_ms)
         limit = record.workload.max_execution_time_ms
         if limit is not None:
             deadlines.append(state.admitted_at_ms + max(0, limit - state.past_execution_ms))
@@ -288,11 +293,11 @@ class Book:
                 del self.live_names[workload.key]
         else:
             self.live_names[workload.key] = workload.id
-        if isinstance(record.state, Pending) and record.state.unseated:
+        if lacks_seats(record.state):
             self.unseated[workload.id] = None
         else:
             self.unseated.pop(workload.id, None)
-        if not isinstance(record.state, Pending):
+        if not waits(record.state):
             self.explanations.pop(workload.id, None)
         self._await_deadline(record)
 
@@ -302,11 +307,15 @@ class Book:
                 identity = hold_id(after.workload.id, attempt)
                 queue = admission.cluster_queue
                 _expect(self.ledger.reserve(identity, queue, admission.usage, None))
-            case Reserved(attempt=attempt), Admitted():
-                _expect(self.ledger.post(hold_id(after.workload.id, attempt)))
+            case Reserved(attempt=attempt) as held, Admitted(admission=left):
+                identity = hold_id(after.workload.id, attempt)
+                _expect(self.ledger.post(identity))
+                if left.usage != held.admission.usage:
+                    _expect(self.ledger.shrink(identity, left.usage))
             case Admitted(admission=held), Admitted(admission=left, attempt=attempt):
                 if left.usage != held.usage:
-                    _expect(self.ledger.shrink(hold_id(after.workload.id, attempt), left.usage))
+                    move = self.ledger.grow if exceeds(left, held) else self.ledger.shrink
+                    _expect(move(hold_id(after.workload.id, attempt), left.usage))
             case (Reserved() | Evicting() | Admitted()) as held, (Pending() | Finished()):
                 posted = self._is_posted(held, after)
                 end = self.ledger.release if posted else self.ledger.void
@@ -318,6 +327,12 @@ class Book:
         """Whether the quota of an attempt was posted: it was admitted once."""
         hold = self.ledger.get(hold_id(record.workload.id, held.attempt))
         return isinstance(hold, Hold) and hold.state is HoldState.POSTED
+
+
+def exceeds(left: Admission, held: Admission) -> bool:
+    """Whether more is held of something than before."""
+    before = held.usage
+    return any(amount > before.get(pair, 0) for pair, amount in left.usage.items())
 
 
 def door_of(record: Record) -> str:

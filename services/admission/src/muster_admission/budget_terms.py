@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from muster_contracts.budgets import BudgetHold
 from muster_contracts.stored import Record
 from muster_domain.budgets import Budget
-from muster_domain.states import Pending, Reserved
+from muster_domain.states import Admitted, Pending, Reserved
 from muster_domain.teams import team_of
 from muster_rating.budgets import ACCOUNTS_MAX, Account, Span, accounts_in, cost_micros, most_micros
 from muster_rating.prices import PriceBook
@@ -61,7 +61,11 @@ class BudgetTerms:
             quantum_ms = self.quantum_ms(record)
             return Span(from_ms=now_ms, until_ms=now_ms + quantum_ms, longest_ms=quantum_ms)
         state = record.state
-        past_ms = state.past_execution_ms if isinstance(state, Pending | Reserved) else 0
+        past_ms = 0
+        if isinstance(state, Pending | Reserved | Admitted):
+            past_ms = state.past_execution_ms
+        if isinstance(state, Admitted):
+            past_ms += now_ms - state.admitted_at_ms
         left_ms = max(0, limit_ms - past_ms)
         return Span(from_ms=now_ms, until_ms=now_ms + PLACING_MS + left_ms, longest_ms=left_ms)
 

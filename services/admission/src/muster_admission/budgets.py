@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from muster_admission.budget_terms import BudgetTerms
+from muster_admission.standing import waits
 from muster_contracts import codec
 from muster_contracts.budgets import (
     ACCOUNT_FIELD,
@@ -115,6 +116,12 @@ class BudgetBook:
                 hold = self.holds.get((identity, attempt))
                 if hold is not None:
                     self._keep(self._seated(before, hold, at_ms))
+            case Admitted() as held, Admitted() as left if _is_resized(held, left):
+                self._settle((identity, held.attempt), now_ms)
+                self._hold(after, left.attempt, left.admission.usage, now_ms)
+                hold = self.holds.get((identity, left.attempt))
+                if hold is not None:
+                    self._keep(self._seated(after, hold, now_ms))
             case (Reserved() | Admitted() | Evicting()) as held, (Pending() | Finished()):
                 self._settle((identity, held.attempt), now_ms)
             case _:
@@ -157,7 +164,7 @@ class BudgetBook:
                 waiting[workload_id] = asks
         for workload_id in list(waiting):
             record = self._records.get(workload_id)
-            if record is None or not isinstance(record.state, Pending):
+            if record is None or not waits(record.state):
                 del waiting[workload_id]
 
     def renew(self, now_ms: int) -> list[tuple[str, str]]:
@@ -220,7 +227,7 @@ class BudgetBook:
 
     def _asks(self, workload_id: str, usage: Vector) -> Asked:
         record = self._records.get(workload_id) or self.guest
-        if record is None or not isinstance(record.state, Pending):
+        if record is None or not waits(record.state):
             return Asked()
         cost = self.terms.most(record, usage, self.terms.span(record, self._now_ms))
         limited = {
@@ -460,6 +467,13 @@ class BudgetBook:
             if account.ends_at_ms + KEPT_MS < now_ms and not self._held.get(name):
                 del self.accounts[name]
                 self._puts[ACCOUNT_FIELD + name] = None
+
+
+def _is_resized(held: Admitted, left: Admitted) -> bool:
+    """Whether it has, or may get, other pods than before."""
+    if held.placement is left.placement and held.resize == left.resize:
+        return False
+    return held.pods != left.pods
 
 
 def _field_of(key: Key) -> str:

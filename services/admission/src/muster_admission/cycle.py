@@ -11,6 +11,8 @@ from muster_admission.budget_turn import close_purse, open_purse
 from muster_admission.checks import checks_for
 from muster_admission.ending import evict
 from muster_admission.intake import refuse_impossible
+from muster_admission.resize import granted
+from muster_admission.standing import waits
 from muster_admission.timers import expire
 from muster_admission.turns import used_lately
 from muster_contracts import events
@@ -59,12 +61,12 @@ def run_cycle(book: Book, turn: Turn, now_ms: int) -> None:
     turn.proposals.clear()
     book.claims.review(now_ms)
     _ask_again(book, turn, now_ms)
-    waits = held_up(book)
-    if waits is None:
+    held = held_up(book)
+    if held is None:
         _decide(book, turn, now_ms)
     else:
         turn.exhausted = False
-        _explain(book, turn, waits, now_ms)
+        _explain(book, turn, held, now_ms)
     turn.attempts.end(book.records)
     book.forget_old(now_ms)
 
@@ -90,10 +92,10 @@ def no_victims(book: Book, turn: Turn, fact: events.VictimsNotFound, now_ms: int
     """
     record = book.records.get(fact.workload_id)
     asked = turn.asked.pop(fact.workload_id, None)
-    if record is None or not isinstance(record.state, Pending) or asked is None:
+    if record is None or not waits(record.state) or asked is None:
         return
     turn.attempts.without_victims(record)
-    if fact.explanation is not None:
+    if fact.explanation is not None and isinstance(record.state, Pending):
         _stay_unseated(book, record, record.state, fact.explanation, now_ms)
     book.view.park(fact.workload_id)
 
@@ -116,7 +118,7 @@ def _consider(book: Book, turn: Turn, proposal: events.VictimsProposed, now_ms: 
     """Check a proposal against the books: all victims go, or none (and it is asked again)."""
     turn.asked.pop(proposal.workload_id, None)
     record = book.records.get(proposal.workload_id)
-    if record is None or not isinstance(record.state, Pending):
+    if record is None or not waits(record.state):
         return
     victims = tuple(
         ProposedVictim(workload_id=victim.workload_id, attempt=victim.attempt, reason=victim.reason)
@@ -172,6 +174,10 @@ def _make_true(book: Book, turn: Turn, decision: Decision, now_ms: int) -> None:
 def _reserve(book: Book, turn: Turn, effect: ReserveQuota, now_ms: int) -> None:
     record = book.records[effect.workload_id]
     waiting = record.state
+    turn.asked.pop(effect.workload_id, None)
+    if isinstance(waiting, Admitted):
+        granted(book, record, effect.admission, now_ms)
+        return
     if not isinstance(waiting, Pending):
         raise AssertionError(f"{record.workload.key} was decided on while {waiting.kind}")  # noqa: TRY004
     state = Reserved(
@@ -258,7 +264,7 @@ def _explain(book: Book, turn: Turn, explanations: Mapping[str, Explanation], no
     """Say to the outside who waits, whenever somebody arrives or the reason changes."""
     for workload_id, explanation in explanations.items():
         record = book.records.get(workload_id)
-        if record is None or not isinstance(record.state, Pending):
+        if record is None or not waits(record.state):
             continue
         before = book.explanations.get(workload_id)
         book.explanations[workload_id] = explanation

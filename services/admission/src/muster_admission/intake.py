@@ -1,14 +1,15 @@
 """What each fact of the log does to the book. Idempotent by workload id and attempt."""
 
-from collections import Counter
 from dataclasses import replace
 from typing import assert_never
 
+from muster_admission import resize
 from muster_admission.activity import activation_requested, deactivated_by
 from muster_admission.book import Book
 from muster_admission.checkpoints import checkpointed
 from muster_admission.checks import check_answered
 from muster_admission.ending import evict, finish
+from muster_admission.lifecycle import retry_ms
 from muster_admission.settings import NeverFits
 from muster_contracts import events
 from muster_contracts.stored import Record, Tombstone
@@ -27,8 +28,9 @@ from muster_domain.states import (
     Pending,
     Requeue,
     Reserved,
+    Resizing,
 )
-from muster_domain.workload import External
+from muster_domain.workload import ELASTIC_JOB, External
 from muster_scheduling.admission import max_possible
 from muster_scheduling.admission.eligibility import flavors_of, has_other_flavor
 from muster_scheduling.ordering.keys import queue_timestamp_ms
@@ -102,9 +104,10 @@ def _refused_slice(book: Book, record: Record) -> Explanation:
     live = book.live_names.get(replaced, replaced)
     return Explanation(
         reason=PendingReason.MISCONFIGURED,
-        message=f"{REPLACES} names {replaced}, and running pods cannot be taken over by another "
-        f"workload: muster cancel {live}, then send this one without the annotation",
-        remedy=f"muster cancel {live}",
+        message=f"{REPLACES} names {replaced} ({live}), whose pods are not taken over by another "
+        f'workload: annotate {replaced} with {ELASTIC_JOB}: "true", and apply it again under its '
+        "own name",
+        remedy="apply the job itself again, with another number of pods",
     )
 
 
@@ -125,6 +128,8 @@ def requested(
             checkpointed(book, fact, now_ms)
         case events.ActivationRequested():
             activation_requested(book, fact, now_ms)
+        case events.ScaleRequested():
+            resize.scale_requested(book, fact, now_ms)
         case events.CheckAnswered():
             check_answered(book, fact, now_ms)
         case _:
@@ -233,15 +238,16 @@ def gang_placed(book: Book, fact: events.GangPlaced, now_ms: int) -> None:
         checks=held.checks,
         history=replace(held.history, unseated_times=0),
     )
-    _become_admitted(book, record, state, now_ms)
+    _become_admitted(book, record, resize.begun(book, record.workload, state, now_ms), now_ms)
 
 
 def _reseated(
     book: Book, record: Record, before: Admitted, fact: events.GangPlaced, now_ms: int
 ) -> None:
-    newer = fact.placement.replacements > before.placement.replacements
+    newer = fact.placement.generation > before.placement.generation
     if before.attempt == fact.attempt and newer:
-        _become_admitted(book, record, replace(before, placement=fact.placement), now_ms)
+        state = resize.seated(book, record.workload, before, fact, now_ms)
+        _become_admitted(book, record, state, now_ms)
 
 
 def _become_admitted(book: Book, record: Record, state: Admitted, now_ms: int) -> None:
@@ -250,7 +256,10 @@ def _become_admitted(book: Book, record: Record, state: Admitted, now_ms: int) -
         workload=after.workload, version=book.announcer.version, state=state
     )
     book.announcer.event(after, admitted, now_ms)
-    book.announcer.decision(after, None, now_ms)
+    if isinstance(state.resize, Resizing):
+        resize.say_resized(book, after, state, now_ms)
+    else:
+        book.announcer.decision(after, None, now_ms)
 
 
 def gang_unplaceable(book: Book, fact: events.GangUnplaceable, now_ms: int) -> None:
@@ -259,10 +268,13 @@ def gang_unplaceable(book: Book, fact: events.GangUnplaceable, now_ms: int) -> N
     Flavors that are left are tried next; without any it waits until something changes.
     """
     record = book.records.get(fact.workload_id)
-    if record is None or not isinstance(record.state, Reserved):
+    if record is None or not isinstance(record.state, Reserved | Admitted):
         return
     held = record.state
     if held.attempt != fact.attempt:
+        return
+    if isinstance(held, Admitted):
+        resize.unseated(book, record, held, fact, now_ms)
         return
     make_room(book, record, fact.victims, now_ms)
     avoided = (*held.avoided_flavors, *sorted(flavors_of(held.admission)))
@@ -273,10 +285,7 @@ def gang_unplaceable(book: Book, fact: events.GangUnplaceable, now_ms: int) -> N
         and has_other_flavor(entry, held.admission, avoided)
     )
     tries = held.history.unseated_times + (not others)
-    wait_ms = min(
-        book.settings.placement_retry_max_ms,
-        book.settings.placement_retry_base_ms * 2 ** min(max(0, tries - 1), 16),
-    )
+    wait_ms = retry_ms(book.settings, tries)
     state = Pending(
         explanation=replace(fact.explanation, reason=PendingReason.TOPOLOGY_PLACEMENT_FAILED),
         queued_at_ms=held.queued_at_ms,
@@ -310,6 +319,9 @@ def make_room(book: Book, record: Record, victims: tuple[events.Victim, ...], no
         if isinstance(other.state, Reserved | Admitted):
             leaving.append((other, victim))
     for other, victim in leaving:
+        if victim.ranks and resize.can_do_without(other, victim.ranks):
+            resize.give_back(book, other, victim.ranks, now_ms)
+            continue
         evict(
             book,
             other,
@@ -371,10 +383,10 @@ def pods_succeeded(book: Book, fact: events.PodsSucceeded, now_ms: int) -> None:
     held = record.state
     if held.attempt != fact.attempt:
         return
-    admitted = Counter(pod.pod_set for pod in held.placement.pods)
-    done = {name: min(count, admitted[name]) for name, count in sorted(fact.counts.items())}
+    sits = held.placement.counts
+    done = {name: min(count, sits.get(name, 0)) for name, count in sorted(fact.counts.items())}
     done = {name: max(count, held.reclaimable.get(name, 0)) for name, count in done.items()}
-    left = held.admission.without(done, admitted)
+    left = held.admission.without(done, held.pods)
     if left == held.admission:
         return
     state = replace(held, admission=left, reclaimable={**held.reclaimable, **done})
@@ -479,6 +491,7 @@ def capacity_changed(book: Book, now_ms: int) -> None:
     """Seats came free: whoever found none may try again at once."""
     for workload_id in list(book.unseated):
         record = book.records[workload_id]
+        resize.look_again(book, record, now_ms)
         if isinstance(record.state, Pending):
             state = replace(record.state, requeue_at_ms=None, avoided_flavors=())
             book.become(record, state, now_ms)

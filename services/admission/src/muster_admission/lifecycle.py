@@ -25,6 +25,14 @@ def lifecycle_of(declared: Lifecycle | None, settings: AdmissionSettings) -> Lif
     )
 
 
+def retry_ms(settings: AdmissionSettings, times: int) -> int:
+    """The pause after placement found no seats for the `times`-th time in a row."""
+    return min(
+        settings.placement_retry_max_ms,
+        settings.placement_retry_base_ms * 2 ** min(max(0, times - 1), 16),
+    )
+
+
 def backoff_ms(lifecycle: Lifecycle, count: int) -> int:
     """The pause after the `count`-th eviction, from 1: doubled each time up to the longest."""
     return min(lifecycle.requeue_max_ms, lifecycle.requeue_base_ms * 2 ** min(count - 1, 40))

@@ -95,6 +95,11 @@ class AdmissionMetrics:
             "Workloads that gave way",
             ("preempting_cluster_queue", "reason"),
         )
+        self.replaced_slices = self._counter(
+            "muster_replaced_workload_slices_total",
+            "Workloads that got more pods while they ran",
+            (QUEUE,),
+        )
         self.cohort_admitted = self._counter(
             "muster_cohort_subtree_admitted_workloads_total",
             "Workloads that were admitted in a whole cohort",
@@ -196,6 +201,7 @@ class AdmissionMetrics:
         return (
             *(twin.by_queue for twin in self._twins),
             self.evicted_once,
+            self.replaced_slices,
             self.ready_to_evicted,
             self.eviction_latency,
             self.recomputations,
@@ -231,6 +237,9 @@ class AdmissionMetrics:
             self.admission_wait.observe(after, waited_ms, priority_class)
             checked_ms = state.admitted_at_ms - state.reserved_at_ms
             self.checks_wait.observe(after, checked_ms, priority_class)
+        earlier = before.state
+        if isinstance(earlier, Admitted) and _grew(earlier, state):
+            self.replaced_slices.labels(after.cluster_queue).inc()
         first = state.history.was_ready and not before.state.history.was_ready
         if first and state.ready_at_ms is not None:
             self.ready_wait.observe(after, state.ready_at_ms - since_ms, priority_class)
@@ -301,6 +310,12 @@ class AdmissionMetrics:
         buckets_s: tuple[float, ...] = BUCKETS_S,
     ) -> Histogram:
         return Histogram(name, text, labels, buckets=buckets_s, registry=self._registry)
+
+
+def _grew(before: Admitted, after: Admitted) -> bool:
+    """Whether a slice has its seats: in Kueue it would replace the one before it."""
+    more = len(after.placement.pods) > len(before.placement.pods)
+    return more and after.placement.resizes > before.placement.resizes
 
 
 def _waiting_since_ms(record: Record, state: Reserved | Admitted) -> int:

@@ -40,7 +40,7 @@ from muster_contracts.queries import (
 from muster_contracts.stored import Record
 from muster_domain.conditions import Explanation, PendingReason
 from muster_domain.errors import InvalidValue, NotFound
-from muster_domain.states import Admitted, Evicting, Finished, Pending, Reserved
+from muster_domain.states import Admitted, Evicting, Finished, Growing, Pending, Reserved
 from muster_domain.workload import Workload
 from muster_runtime.clock import now_ms
 from muster_runtime.owner import Reply
@@ -253,15 +253,18 @@ def _with_place(book: Book, record: Record, places: Mapping[str, tuple[int, int]
 
 def _explanation(book: Book, record: Record) -> Explanation:
     row = workload_row(book, record)
+    said = Explanation(reason=row.reason, message=row.message)
     match record.state:
         case Pending(unseated=True, explanation=stored) | Pending(active=False, explanation=stored):
             return stored
         case Pending() if (waits := held_up(book)) and record.workload.id in waits:
             return waits[record.workload.id]
         case Pending():
-            found = explain(book.view.snapshot(now_ms()), record.workload.id)
-            return found or Explanation(reason=row.reason, message=row.message)
+            return explain(book.view.snapshot(now_ms()), record.workload.id) or said
+        case Admitted(resize=Growing(explanation=stored)):
+            why = stored or explain(book.view.snapshot(now_ms()), record.workload.id) or said
+            return why if why is said else replace(why, message=f"{row.message}: {why.message}")
         case Finished(explanation=why) if why is not None:
             return why
         case _:
-            return Explanation(reason=row.reason, message=row.message)
+            return said

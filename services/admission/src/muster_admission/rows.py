@@ -1,6 +1,6 @@
 """Records as the rows that people read."""
 
-from muster_admission.announce import unready
+from muster_admission.announce import lacks, unready
 from muster_admission.book import Book, door_of
 from muster_admission.checkpoints import lost_work_ms
 from muster_admission.turns import turn_rows
@@ -40,6 +40,7 @@ def workload_row(book: Book, record: Record) -> WorkloadRow:
         priority=workload.priority,
         requests_milli=workload.total_requests,
         pods=sum(pod_set.count for pod_set in workload.pod_sets),
+        pods_now=_pods_now(record),
         created_at_ms=workload.created_at_ms,
         attempt=state.attempt,
         user=workload.user,
@@ -66,14 +67,24 @@ def _words(  # noqa: PLR0911 - one line a state
             return Phase.RESERVED, reason, unready(checks)
         case Reserved():
             return Phase.RESERVED, "UnsatisfiedAdmissionChecks", "placement looks for seats"
-        case Admitted(ready_at_ms=None):
-            return Phase.ADMITTED, "Admitted", "its pods are starting"
-        case Admitted():
-            return Phase.RUNNING, "PodsReady", ""
+        case Admitted(ready_at_ms=None) as state:
+            lacking = lacks(record.workload, state)
+            return Phase.ADMITTED, "Admitted", lacking or "its pods are starting"
+        case Admitted() as state:
+            return Phase.RUNNING, "PodsReady", lacks(record.workload, state)
         case Evicting(reason=reason, message=message):
             return Phase.EVICTING, reason, message
         case Finished(outcome=outcome, message=message):
             return Phase.FINISHED, outcome, message
+
+
+def _pods_now(record: Record) -> int | None:
+    """With how many pods it runs, where that is another number than it is to have."""
+    if not isinstance(record.state, Admitted):
+        return None
+    seats = len(record.state.placement.pods)
+    wanted = sum(pod_set.count for pod_set in record.workload.pod_sets)
+    return None if seats == wanted else seats
 
 
 def ahead_row(record: Record, now_ms: int) -> Ahead:

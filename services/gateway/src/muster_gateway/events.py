@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 from muster_contracts import codec, envelope, subjects
 from muster_contracts.events import (
-    ActivationRequested,
     CancelRequested,
+    CheckAnswered,
     CheckpointReported,
     DrainRequested,
     Event,
@@ -108,7 +108,7 @@ def submitted(
 
 def about_job(fact: JobWish, target: Target, cause: Cause, key: str) -> Outgoing:
     """Say what somebody wants of a workload; the same `key` is the same wish."""
-    if not isinstance(fact, LeaseRenewed | CheckpointReported | ActivationRequested):
+    if isinstance(fact, CancelRequested | FinishReported | CheckAnswered):
         fact = replace(fact, message=fact.message[:MESSAGE_LENGTH_MAX])
     name = codec.EVENT_NAMES[type(fact)]
     return Outgoing(

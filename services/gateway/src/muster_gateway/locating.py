@@ -12,6 +12,7 @@ from muster_contracts.events import (
     FinishReported,
     JobWish,
     LeaseRenewed,
+    ScaleRequested,
 )
 from muster_contracts.partitions import EVERY_PARTITION, PARTITIONS
 from muster_contracts.queries import WorkloadRow, WorkloadsQuestion
@@ -143,6 +144,8 @@ def wish_key(wish: JobWish, once: str) -> str:
             return once
         case ActivationRequested(active=active, at_ms=at_ms):
             return f"{active} {at_ms}"
+        case ScaleRequested(counts=counts, at_ms=at_ms):
+            return f"{sorted(counts.items())} {at_ms}"
         case CheckAnswered(attempt=attempt, check=check, state=state):
             return f"{attempt} {check} {state}"
 

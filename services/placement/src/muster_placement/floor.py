@@ -72,6 +72,8 @@ class Floor:
         """Nodes kept for gangs that others leave for, by workload id."""
         self.dues: dict[str, int] = {}
         """When a delayed policy of a gang is due first, by workload id."""
+        self.growing: dict[str, None] = {}
+        """Gangs that need seats for more pods, in the order of being told so."""
         self.grew = False
         self.announcer = PlacementAnnouncer(image.epoch, image.version + 1)
         self._puts: dict[str, _Stored | None] = {}
@@ -120,6 +122,7 @@ class Floor:
         """Remember something new about a seated gang."""
         self.gangs[seated.workload.id] = seated
         self._note_dues(seated)
+        self._note_growth(seated)
         self._puts[GANG_FIELD + seated.workload.id] = seated
 
     def reseat(self, seated: SeatedGang) -> None:
@@ -132,12 +135,19 @@ class Floor:
             raise
         self.update(seated)
 
+    def refit(self, seated: SeatedGang) -> None:
+        """Hold more or fewer seats than the gang held until now."""
+        self.table.release(seated.workload.id)
+        self.table.restore(seated.gang)
+        self.update(seated)
+
     def free(self, seated: SeatedGang, now_ms: int) -> None:
         """Give the seats of a gang back."""
         self.table.release(seated.workload.id)
         self.remember_gone(seated.workload.id, seated.attempt, now_ms)
         del self.gangs[seated.workload.id]
         self.dues.pop(seated.workload.id, None)
+        self.growing.pop(seated.workload.id, None)
         self.capacity_grew()
         self._puts[GANG_FIELD + seated.workload.id] = None
 
@@ -206,6 +216,12 @@ class Floor:
         else:
             self.dues.pop(seated.workload.id, None)
 
+    def _note_growth(self, seated: SeatedGang) -> None:
+        if seated.lacks:
+            self.growing[seated.workload.id] = None
+        else:
+            self.growing.pop(seated.workload.id, None)
+
     def _restore(self, image: Image, now_ms: int) -> None:
         for name in sorted(image.fields):
             stored = image.fields[name]
@@ -222,6 +238,7 @@ class Floor:
                 seated = codec.decode(SeatedGang, stored)
                 self.gangs[seated.workload.id] = seated
                 self._note_dues(seated)
+                self._note_growth(seated)
                 self.table.restore(seated.gang)
             elif name.startswith(REQUEST_FIELD):
                 request = codec.decode(SeatRequest, stored)

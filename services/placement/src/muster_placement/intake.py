@@ -113,12 +113,12 @@ def pod_finished(floor: Floor, fact: events.PodFinished, now_ms: int) -> None:
     seated = _of_attempt(floor, fact.workload_id, fact.attempt)
     if seated is None or fact.pod_uid not in seated.pods:
         return
-    if fact.stopped:
-        seat = seat_of(seated, fact.pod_uid)
+    seat = seat_of(seated, fact.pod_uid)
+    if fact.stopped or (seat is not None and seat.rank in seated.leaving):
         gone = Heard(uid=fact.pod_uid, phase=PodPhase.GONE, message=fact.message)
         pod_became(floor, seated, gone, now_ms)
         remaining = floor.gangs.get(fact.workload_id)
-        asked = seat is not None and seat.rank in seated.renewing
+        asked = seat is not None and seat.rank in (*seated.renewing, *seated.leaving)
         if remaining is not None and remaining.phase is GangPhase.RUNNING and not asked:
             lose(floor, remaining, fact.node, f"node {fact.node} stopped the pod", now_ms)
         return
@@ -153,6 +153,11 @@ def fence(floor: Floor, name: str, now_ms: int, replaced: Callable[[SeatedGang],
     Its gangs are lost, save those that could be `replaced` and those whose pods there are done.
     """
     floor.set_condition(name, NodeCondition.FENCED, now_ms)
+    for workload_id in floor.table.gangs_on(name):
+        seated = floor.gangs[workload_id]
+        for seat in seated.gang.placement.pods:
+            if seat.node == name and seat.rank in seated.leaving:
+                _pod_gone(floor, workload_id, seat, now_ms)
     for workload_id in _gangs_at_work(floor, name):
         seated = floor.gangs[workload_id]
         if replaced(seated):
@@ -174,7 +179,10 @@ def _gangs_at_work(floor: Floor, node: str) -> list[str]:
 
 def _is_done_there(seated: SeatedGang, node: str) -> bool:
     there = (seat for seat in seated.gang.placement.pods if seat.node == node)
-    return all(seated.pods.get(uid_of(seated, seat)) is PodPhase.SUCCEEDED for seat in there)
+    return all(
+        seat.rank in seated.leaving or seated.pods.get(uid_of(seated, seat)) is PodPhase.SUCCEEDED
+        for seat in there
+    )
 
 
 def _pod_gone(floor: Floor, workload_id: str, seat: PodAssignment, now_ms: int) -> None:

@@ -58,7 +58,7 @@ def time_came(gang: SeatedGang, policies: JobPolicies, now_ms: int) -> Step:
             break
         rank, event, exit_code = _parsed(key)
         gang = replace(gang, dues={other: at for other, at in gang.dues.items() if other != key})
-        seat = gang.gang.placement.pods[rank]
+        seat = _seats(gang)[rank]
         policy = life.policy_for(policies, seat.pod_set, event, exit_code)
         if policy is not None:
             return _act(gang, policies, seat, policy.action, event, now_ms)
@@ -67,7 +67,7 @@ def time_came(gang: SeatedGang, policies: JobPolicies, now_ms: int) -> Step:
 
 def settled(gang: SeatedGang, policies: JobPolicies, now_ms: int) -> Step:
     """Run anew what is over and was to, start what was held, or end the job."""
-    seats = gang.gang.placement.pods
+    seats = _seats(gang)
     renewed = tuple(seats[rank] for rank in gang.renewing if _phase(gang, seats[rank]).over)
     after = _renew(gang, policies, renewed, now_ms)
     members = pods_of(after)
@@ -81,7 +81,7 @@ def settled(gang: SeatedGang, policies: JobPolicies, now_ms: int) -> Step:
 
 
 def pods_of(gang: SeatedGang) -> tuple[Pod, ...]:
-    """The members as the decisions about jobs see them."""
+    """The members as the decisions about jobs see them, less those that are to leave."""
     return tuple(
         Pod(
             rank=seat.rank,
@@ -91,7 +91,13 @@ def pods_of(gang: SeatedGang) -> tuple[Pod, ...]:
             restarts=gang.heard.get(uid_of(gang, seat), 0) // 2,
         )
         for seat in gang.gang.placement.pods
+        if seat.rank not in gang.leaving
     )
+
+
+def dues_without(gang: SeatedGang, ranks: frozenset[int]) -> dict[str, int]:
+    """When delayed policies are due, less those of these ranks."""
+    return {key: at_ms for key, at_ms in gang.dues.items() if _parsed(key)[0] not in ranks}
 
 
 def _act(
@@ -105,7 +111,8 @@ def _act(
     cause = f"{event} of {seat.pod_set}-{seat.index}"
     cause = f"{cause} ({gang.message})" if gang.message else cause
     members = pods_of(gang)
-    chosen = life.restarted(policies, action, members[seat.rank], members)
+    mine = next((pod for pod in members if pod.rank == seat.rank), None)
+    chosen = () if mine is None else life.restarted(policies, action, mine, members)
     match action:
         case JobAction.TERMINATE_JOB:
             return Step(gang=gang, end=End(outcome=Outcome.FAILED, message=f"{action}: {cause}"))
@@ -124,13 +131,13 @@ def _act(
 
 
 def _restart(gang: SeatedGang, policies: JobPolicies, chosen: tuple[Pod, ...], now_ms: int) -> Step:
-    seats = gang.gang.placement.pods
+    seats = _seats(gang)
     ranks = {pod.rank for pod in chosen if pod.phase is not PodPhase.HELD}
     after = replace(
         gang,
         retries=gang.retries + 1,
         renewing=tuple(sorted({*gang.renewing, *ranks})),
-        dues={key: at_ms for key, at_ms in gang.dues.items() if _parsed(key)[0] not in ranks},
+        dues=dues_without(gang, frozenset(ranks)),
         message="",
     )
     stop = tuple(seats[pod.rank] for pod in chosen if pod.rank in ranks and not pod.phase.over)
@@ -166,6 +173,10 @@ def _assign(
             dues[_key(seat, JobEvent.POD_PENDING)] = now_ms + policy.timeout_ms
     assigned = {uid_of(gang, seat): PodPhase.ASSIGNED for seat in seats}
     return replace(gang, pods={**gang.pods, **assigned}, dues=dues)
+
+
+def _seats(gang: SeatedGang) -> dict[int, PodAssignment]:
+    return {seat.rank: seat for seat in gang.gang.placement.pods}
 
 
 def _phase(gang: SeatedGang, seat: PodAssignment) -> PodPhase:

@@ -6,6 +6,7 @@ from typing import assert_never
 
 from muster_contracts import codec, events, subjects
 from muster_contracts.subjects import Service
+from muster_domain.conditions import Explanation, UnplaceableReason
 from muster_domain.nodes import NodeCondition
 from muster_domain.queues import PlacementPolicy, ResourceFlavor, Topology
 from muster_domain.states import Admission
@@ -16,6 +17,7 @@ from muster_placement.floor import Floor, SeatRequest
 from muster_placement.pods import follow_due
 from muster_placement.record import Confirmation, GangPhase, SeatedGang
 from muster_placement.replacement import replace_lost
+from muster_placement.resize import grow, stay, workload_resized
 from muster_placement.settings import PlacementSettings
 from muster_runtime.machine import Changes
 from muster_runtime.reader import Received
@@ -23,10 +25,14 @@ from muster_scheduling.placement.explain import seated_message
 from muster_scheduling.placement.gang import place
 from muster_scheduling.placement.outcome import Placed, PlacementOutcome, Unplaceable
 from muster_scheduling.placement.request import GangRequest, policy_of, request_for
+from muster_scheduling.placement.resize import lacking
 from muster_scheduling.placement.topology.terms import TopologyOptions
 from muster_scheduling.snapshot.volcano import VOLCANO_FLAVOR
 from muster_scheduling.volcano.floor import Answer, Room, Standing, VolcanoRules, seat
 
+NO_MORE = Explanation(
+    reason=UnplaceableReason.INSUFFICIENT_RESOURCES, message="no node has room for one pod more"
+)
 _ADMITTED = codec.EVENT_NAMES[events.WorkloadAdmitted]
 _OF_AGENTS = (
     events.NodeRegistered,
@@ -97,6 +103,8 @@ class PlacementMachine:
             case events.QuotaReserved() | events.ChecksPassed():
                 traceparent = received.headers.get("traceparent", "")
                 intake.quota_reserved(floor, fact, subjects.event_partition(subject), traceparent)
+            case events.WorkloadResized():
+                workload_resized(floor, fact, now_ms)
             case events.WorkloadEvicted():
                 intake.workload_evicted(
                     floor,
@@ -152,6 +160,8 @@ class PlacementMachine:
                 self._seat(request, now_ms)
             else:
                 self._waits_for_objects[request.workload.id] = None
+        for workload_id in list(self.floor.growing):
+            self._grow(self.floor.gangs[workload_id], now_ms)
         if self.floor.grew:
             self.floor.grew = False
             if self._unplaceable_since_growth:
@@ -165,7 +175,7 @@ class PlacementMachine:
 
     def wake_at_ms(self) -> int | None:
         """The next moment at which a node may have been silent too long, or a policy is due."""
-        if len(self.floor.requests) > len(self._waits_for_objects):
+        if len(self.floor.requests) + len(self.floor.growing) > len(self._waits_for_objects):
             return 0
         judged = (
             self.floor.heard_ms[name] + self._patience_ms(entry.condition)
@@ -236,6 +246,31 @@ class PlacementMachine:
         kept = self.floor.claimed_by_others(workload.id)
         return replace(asked, policy=policy, options=self._options, excluded=kept)
 
+    def _grow(self, seated: SeatedGang, now_ms: int) -> None:
+        """Seek seats for the pods that a running gang lacks."""
+        admission = seated.admission
+        if admission is None or not self._knows(admission):
+            self._waits_for_objects[seated.workload.id] = None
+            return
+        some = seated.workload.grows_by_itself
+        whole = self._request(seated.workload, admission)
+        table, gang = self.floor.table, seated.gang
+        more = lacking(table, whole, gang, seated.counts, some=some)
+        outcome = self._answer(seated.workload, more).outcome
+        match outcome:
+            case Placed(gang=found) if found.placement.pods:
+                asked = sum(pod_set.count for pod_set in more.pod_sets)
+                self._unplaceable_since_growth |= asked > len(found.placement.pods)
+                grow(self.floor, seated, whole, found, now_ms)
+            case Placed():
+                self._unplaceable_since_growth = True
+                stay(self.floor, seated, NO_MORE, now_ms)
+            case Unplaceable(explanation=why):
+                self._unplaceable_since_growth = True
+                stay(self.floor, seated, why, now_ms)
+            case _:
+                assert_never(outcome)
+
     def _replace_lost(self, seated: SeatedGang, *, node: str, now_ms: int) -> bool:
         admission = seated.admission
         if admission is None or not self._knows(admission):
@@ -265,7 +300,10 @@ class PlacementMachine:
         self.floor.claim(workload_id, room.nodes, now_ms)
         return tuple(
             events.Victim(
-                workload_id=identity, attempt=self.floor.gangs[identity].attempt, reason=reason
+                workload_id=identity,
+                attempt=self.floor.gangs[identity].attempt,
+                reason=reason,
+                ranks=room.surplus.get(identity, ()),
             )
             for identity, reason in sorted(room.victims.items())
         )
@@ -280,6 +318,8 @@ class PlacementMachine:
         floor.answered(request.workload.id)
         match outcome:
             case Placed(gang=gang):
+                asks_more = sum(p.count for p in asked.pod_sets) > len(gang.placement.pods)
+                self._unplaceable_since_growth |= asks_more
                 floor.drop_claim(request.workload.id)
                 floor.seat(
                     SeatedGang(

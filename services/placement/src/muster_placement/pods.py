@@ -16,6 +16,7 @@ from muster_contracts.events import (
     GangAborted,
     GangFinished,
     GangLost,
+    GangPlaced,
     GangReleased,
     GangStalled,
     GangStarted,
@@ -31,6 +32,7 @@ from muster_placement import jobs
 from muster_placement.floor import Floor
 from muster_placement.record import GangPhase, SeatedGang, seat_of, uid_of
 from muster_scheduling.jobs.life import PodPhase
+from muster_scheduling.placement.resize import without
 
 
 def start(floor: Floor, seated: SeatedGang, now_ms: int) -> None:
@@ -38,16 +40,20 @@ def start(floor: Floor, seated: SeatedGang, now_ms: int) -> None:
     if seated.workload.execution.kind == "external":
         floor.update(replace(seated, phase=GangPhase.RUNNING))
         return
-    seats = seated.gang.placement.pods
-    policies = seated.workload.job_policies
+    begin(floor, replace(seated, phase=GangPhase.RUNNING), seated.gang.placement.pods, now_ms)
+
+
+def begin(floor: Floor, seated: SeatedGang, seats: Iterable[PodAssignment], now_ms: int) -> None:
+    """Let the pods of these seats start, as soon as its policies let them where it has some."""
+    policies, seats = seated.workload.job_policies, tuple(seats)
+    phase = PodPhase.ASSIGNED if policies is None else PodPhase.HELD
+    pods = {**seated.pods, **{uid_of(seated, seat): phase for seat in seats}}
+    begun = replace(seated, pods=pods)
     if policies is not None:
-        held = {uid_of(seated, seat): PodPhase.HELD for seat in seats}
-        begun = replace(seated, phase=GangPhase.RUNNING, pods=held)
         take(floor, jobs.settled(begun, policies, now_ms), now_ms)
         return
-    pods = {uid_of(seated, seat): PodPhase.ASSIGNED for seat in seats}
-    floor.update(replace(seated, phase=GangPhase.RUNNING, pods=pods))
-    run(floor, seated, seats, now_ms)
+    floor.update(begun)
+    run(floor, begun, seats, now_ms)
 
 
 def run(floor: Floor, seated: SeatedGang, seats: Iterable[PodAssignment], now_ms: int) -> None:
@@ -66,7 +72,7 @@ def run(floor: Floor, seated: SeatedGang, seats: Iterable[PodAssignment], now_ms
 def stop(floor: Floor, seated: SeatedGang, phase: GangPhase, now_ms: int) -> None:
     """Tell the agents to stop whatever of the gang still runs; what was held never will."""
     pods = {uid: PodPhase.GONE if was is PodPhase.HELD else was for uid, was in seated.pods.items()}
-    seated = replace(seated, phase=phase, pods=pods, renewing=(), dues={})
+    seated = replace(seated, phase=phase, pods=pods, renewing=(), dues={}, counts={}, leaving=())
     floor.update(seated)
     for seat in seated.gang.placement.pods:
         uid = uid_of(seated, seat)
@@ -104,7 +110,8 @@ def take(floor: Floor, step: jobs.Step, now_ms: int) -> None:
     for seat in step.stop:
         tell_to_stop(floor, gang, seat, now_ms)
     run(floor, gang, step.run, now_ms)
-    if (PodPhase.ASSIGNED not in gang.pods.values()) != gang.started:
+    starting = any(pod.phase is PodPhase.ASSIGNED for pod in jobs.pods_of(gang))
+    if starting is gang.started:
         _settle_readiness(floor, gang, now_ms)
     _tell_succeeded(floor, floor.gangs[gang.workload.id], now_ms)
 
@@ -133,6 +140,7 @@ def pod_became(floor: Floor, seated: SeatedGang, heard: Heard, now_ms: int) -> N
         else seated.message,
     )
     floor.update(after)
+    after = give_back(floor, after, now_ms)
     step = None if after.phase is not GangPhase.RUNNING else _step(after, heard, now_ms)
     if step is None:
         settle(floor, after, now_ms)
@@ -143,9 +151,9 @@ def pod_became(floor: Floor, seated: SeatedGang, heard: Heard, now_ms: int) -> N
 def _step(seated: SeatedGang, heard: Heard, now_ms: int) -> jobs.Step | None:
     """What a Volcano Job's policies make of it; None where there are none to ask."""
     policies, seat = seated.workload.job_policies, seat_of(seated, heard.uid)
-    if policies is None or seat is None or seated.lost:
+    if policies is None or seated.lost:
         return None
-    if seat.rank in seated.renewing:
+    if seat is None or seat.rank in seated.leaving or seat.rank in seated.renewing:
         return jobs.settled(seated, policies, now_ms)
     if heard.phase is not PodPhase.ASSIGNED:
         seated = jobs.no_longer_pending(seated, seat)
@@ -159,6 +167,45 @@ def _step(seated: SeatedGang, heard: Heard, now_ms: int) -> jobs.Step | None:
             return jobs.settled(seated, policies, now_ms)
         case PodPhase.GONE | PodPhase.HELD:
             return None
+
+
+def give_back(floor: Floor, seated: SeatedGang, now_ms: int) -> SeatedGang:
+    """Free the seats of pods that were to leave a running gang, once all of them are gone."""
+    gone = [seat for seat in seated.gang.placement.pods if seat.rank in seated.leaving]
+    uids = {uid_of(seated, seat) for seat in gone}
+    if not gone or not all(seated.pods[uid].over for uid in uids if uid in seated.pods):
+        return seated
+    ranks = frozenset(seat.rank for seat in gone)
+    after = replace(
+        seated,
+        gang=without(floor.table, seated.gang, ranks),
+        pods={uid: phase for uid, phase in seated.pods.items() if uid not in uids},
+        heard={uid: rank for uid, rank in seated.heard.items() if uid not in uids},
+        anew={rank: times for rank, times in seated.anew.items() if int(rank) not in ranks},
+        dues=jobs.dues_without(seated, ranks),
+        succeeded=0,
+        leaving=(),
+    )
+    floor.refit(after)
+    floor.capacity_grew()
+    return after if after.lacks else answer(floor, after, now_ms)
+
+
+def answer(floor: Floor, seated: SeatedGang, now_ms: int) -> SeatedGang:
+    """Say who sits from now on, as the answer to admission's last word about its size."""
+    placement = replace(seated.gang.placement, resizes=seated.resizes)
+    after = replace(seated, gang=replace(seated.gang, placement=placement), counts={})
+    floor.refit(after)
+    fact = GangPlaced(
+        workload_id=after.workload.id,
+        attempt=after.attempt,
+        placement=placement,
+        message=f"has {len(placement.pods)} pods now",
+    )
+    floor.announcer.gang(
+        after.workload, after.partition, fact, now_ms, traceparent=after.traceparent
+    )
+    return after
 
 
 def follow_due(floor: Floor, now_ms: int) -> None:
@@ -219,7 +266,8 @@ def release(floor: Floor, seated: SeatedGang, now_ms: int) -> None:
 
 
 def _settle_running(floor: Floor, seated: SeatedGang, now_ms: int, *, over: bool) -> None:
-    phases = seated.pods.values()
+    leaving = {uid_of(seated, s) for s in seated.gang.placement.pods if s.rank in seated.leaving}
+    phases = [phase for uid, phase in seated.pods.items() if uid not in leaving]
     policies = seated.workload.job_policies
     if not seated.pods:
         return
@@ -229,7 +277,7 @@ def _settle_running(floor: Floor, seated: SeatedGang, now_ms: int, *, over: bool
     elif PodPhase.FAILED in phases:
         if not seated.lost:
             stop(floor, seated, GangPhase.ENDING, now_ms)
-    elif over and PodPhase.GONE not in phases:
+    elif over and not leaving and PodPhase.GONE not in phases:
         _finish(floor, seated, Outcome.SUCCEEDED, now_ms)
     else:
         if (PodPhase.ASSIGNED not in phases) != seated.started:
@@ -243,6 +291,7 @@ def _tell_succeeded(floor: Floor, seated: SeatedGang, now_ms: int) -> None:
         seat.pod_set
         for seat in seated.gang.placement.pods
         if seated.pods.get(uid_of(seated, seat)) is PodPhase.SUCCEEDED
+        and seat.rank not in seated.leaving
     )
     if counts.total() <= seated.succeeded:
         return

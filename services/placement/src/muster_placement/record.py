@@ -56,6 +56,9 @@ class SeatedGang:
     Of a Volcano Job `retries` counts restarts, `anew` how often the pod of a rank was run anew,
     `renewing` names the ranks whose pod is to run anew once it is over, and `dues` says when a
     delayed policy is due, see `muster_placement.jobs`.
+
+    `resizes` is the number of the last resize that admission told of, `counts` the pods by pod set
+    that it is to have by that until this is answered; the ranks in `leaving` are being stopped.
     """
 
     workload: Workload
@@ -76,7 +79,16 @@ class SeatedGang:
     anew: Mapping[str, int] = field(default_factory=dict[str, int])
     renewing: tuple[int, ...] = ()
     dues: Mapping[str, int] = field(default_factory=dict[str, int])
+    resizes: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict[str, int])
+    leaving: tuple[int, ...] = ()
     traceparent: str = ""
+
+    @property
+    def lacks(self) -> bool:
+        """Whether it is to have more pods than have seats."""
+        held = self.gang.placement.counts if self.counts else {}
+        return any(held.get(name, 0) < count for name, count in self.counts.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +101,17 @@ class NodeEntry:
     incarnation: int = 0
 
 
-def pod_uid(workload_id: str, attempt: int, rank: int, replacement: int = 0, anew: int = 0) -> str:
+def pod_uid(
+    workload_id: str,
+    attempt: int,
+    rank: int,
+    replacement: int = 0,
+    anew: int = 0,
+    resize: int = 0,
+) -> str:
     """The id of one pod of one attempt, for ever; one that takes another's place has its own."""
     uid = f"{workload_id}-{attempt}-{rank}"
+    uid = f"{uid}-s{resize}" if resize else uid
     uid = f"{uid}-{replacement}" if replacement else uid
     return f"{uid}-r{anew}" if anew else uid
 
@@ -99,7 +119,9 @@ def pod_uid(workload_id: str, attempt: int, rank: int, replacement: int = 0, ane
 def uid_of(seated: SeatedGang, seat: PodAssignment) -> str:
     """The id of the pod in a seat."""
     anew = seated.anew.get(str(seat.rank), 0)
-    return pod_uid(seated.workload.id, seated.attempt, seat.rank, seat.replacement, anew)
+    return pod_uid(
+        seated.workload.id, seated.attempt, seat.rank, seat.replacement, anew, seat.resize
+    )
 
 
 def seat_of(seated: SeatedGang, uid: str) -> PodAssignment | None:

@@ -5,7 +5,8 @@ The whole gang has to go where
 
 - `replace_node` refuses;
 - what replaced an earlier lost node has not started yet;
-- its pods are not Muster's (external), are not confirmed, or have ended in part.
+- its pods are not Muster's (external), are not confirmed, or have ended in part;
+- it is on its way to another number of pods.
 """
 
 from dataclasses import replace
@@ -39,6 +40,8 @@ def replace_lost(
 
 def _may_be_replaced(seated: SeatedGang, lost: list[PodAssignment]) -> bool:
     if seated.phase is not GangPhase.RUNNING or seated.lost or not seated.pods:
+        return False
+    if seated.leaving or seated.counts:
         return False
     seats = seated.gang.placement.pods
     phases = {seat.rank: seated.pods[uid_of(seated, seat)] for seat in seats}

@@ -16,7 +16,7 @@ PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
 MAX_EXECUTION_SECONDS = "kueue.x-k8s.io/max-exec-time-seconds"
 VOLCANO_QUEUE_NAMES = ("scheduling.volcano.sh/queue-name", "volcano.sh/queue-name")
 GROUP_MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
-_NOT_ACTED_ON = ("kueue.x-k8s.io/prebuilt-workload-name", "kueue.x-k8s.io/elastic-job")
+_NOT_ACTED_ON = ("kueue.x-k8s.io/prebuilt-workload-name",)
 POD_GROUP_NAMES = (
     "scheduling.volcano.sh/pod-group-name",
     "scheduling.k8s.io/group-name",

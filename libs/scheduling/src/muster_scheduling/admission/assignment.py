@@ -4,7 +4,7 @@ These are made for every flavor that is looked at. So they are not frozen, thoug
 them, and begin with a plain `dict` or `list`, which is made ten times as fast as a generic one.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from muster_domain.conditions import PendingReason
 from muster_domain.nodes import TopologyAssignment
@@ -90,7 +90,8 @@ class Assignment:
     """Flavors of a whole workload. `borrowing` is the highest borrow level of any resource.
 
     Where admission seats workloads itself, `seats` are what it charges; `placed` where all pods of
-    a workload sit that only changed its seats.
+    a workload sit that only changed its seats. `held` is what a slice that it takes over
+    (`replaced`) has already: `usage` is what is asked beyond it.
     """
 
     pod_sets: list[PodSetAssignment] = field(default_factory=list)
@@ -100,6 +101,7 @@ class Assignment:
     reason: PendingReason | None = None
     bookmark: ScanBookmark | None = None
     replaced: str = ""
+    held: tuple[PodSetAdmission, ...] = ()
     wanted_seats: dict[str, list[TopologyPodSet]] = field(default_factory=dict)
     seats: tuple[Seats, ...] = ()
     placed: dict[str, TopologyAssignment] = field(default_factory=dict)
@@ -125,6 +127,13 @@ class Assignment:
         """The assignment as a question to victim search."""
         return Wanted(cluster_queue=cluster_queue, usage=self.usage, need=self.need)
 
+    def asked(self, cluster_queue: str) -> Admission:
+        """The part of the grant that is not held yet."""
+        granted = self.admission(cluster_queue)
+        held = {pod_set.name: pod_set for pod_set in self.held}
+        pod_sets = tuple(_beyond(pod_set, held.get(pod_set.name)) for pod_set in granted.pod_sets)
+        return replace(granted, pod_sets=pod_sets)
+
     def admission(self, cluster_queue: str) -> Admission:
         """The grant that this assignment amounts to."""
         return Admission(
@@ -145,3 +154,11 @@ class Assignment:
                 for pod_set in self.pod_sets
             ),
         )
+
+
+def _beyond(granted: PodSetAdmission, held: PodSetAdmission | None) -> PodSetAdmission:
+    """What a pod set gets more than it has."""
+    if held is None:
+        return granted
+    usage = {name: milli - held.usage.get(name, 0) for name, milli in granted.usage.items()}
+    return replace(granted, count=granted.count - held.count, usage=usage)

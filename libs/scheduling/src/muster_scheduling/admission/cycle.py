@@ -240,6 +240,8 @@ class Cycle:
 
         def attempt(counts: Sequence[int]) -> tuple[Assignment, list[Victim]] | None:
             smaller = assigner.assign(counts)
+            if workload.replaces and not any(smaller.usage.values()):
+                return None
             if smaller.mode is Mode.FIT:
                 return smaller, []
             found = self._victims(workload, queue, smaller)

@@ -232,12 +232,12 @@ def _reservation(entry: Entry) -> EffectGroup:
         workload_id=workload.id,
         admission=entry.assignment.admission(entry.queue.name),
         usage=entry.assignment.usage,
-        attempt=workload.attempt + 1,
+        attempt=workload.attempt + (not workload.grows),
         seats=entry.assignment.seats,
         borrowing=entry.assignment.borrowing,
     )
     replaced = entry.assignment.replaced
-    if not replaced:
+    if not replaced or workload.grows:
         return EffectGroup(workload_id=workload.id, effects=(reserve,))
     finish = FinishReplaced(workload_id=replaced, replaced_by=workload.id)
     return EffectGroup(workload_id=workload.id, effects=(reserve, finish))
@@ -266,7 +266,7 @@ def _seating(view: AdmissionView, entry: Entry, granted: Admission) -> Seating |
 def _request(entry: Entry) -> EffectGroup:
     request = RequestPreemption(
         workload_id=entry.workload.id,
-        admission=entry.assignment.admission(entry.queue.name),
+        admission=entry.assignment.asked(entry.queue.name),
         need=tuple(sorted(entry.assignment.need)),
     )
     return EffectGroup(workload_id=entry.workload.id, effects=(request,))

@@ -17,7 +17,10 @@ from muster_scheduling.snapshot.workloads import AdmittedWorkload, PendingWorklo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReserveQuota:
-    """The workload gets quota. `borrowing` is the height of the subtree it borrows from."""
+    """The workload gets quota. `borrowing` is the height of the subtree it borrows from.
+
+    Of one that grows, `admission` is all that it then has and `usage` what is more in it.
+    """
 
     workload_id: str
     admission: Admission
@@ -75,7 +78,8 @@ class EvictVariant:
 class RequestPreemption:
     """The workload could start if somebody gave way: ask the preemption service for victims.
 
-    `admission` holds the flavors that were chosen, `need` the pairs that lack room.
+    `admission` holds the flavors that were chosen, `need` the pairs that lack room. Of one that
+    grows it is only what it does not hold yet.
     """
 
     workload_id: str
@@ -220,7 +224,10 @@ def perform(view: AdmissionView, effect: Effect, now_ms: int) -> None:
                 if view.shares_turns(view.catalog.queues[effect.admission.cluster_queue]):
                     view.penalise(pending, now_ms)
                 view.take(pending)
-                view.hold(holder(pending, effect, now_ms))
+                if pending.grows:
+                    view.grow(pending.id, effect.admission, effect.usage)
+                else:
+                    view.hold(holder(pending, effect, now_ms))
                 if view.purse is not None:
                     view.purse.take(view.journal, effect.workload_id, effect.usage)
         case EvictWorkload():

@@ -79,7 +79,7 @@ class FlavorAssigner:
 
     def assign(self, counts: Sequence[int] | None = None) -> Assignment:
         """Flavors for the whole workload, or for `counts` pods of each pod set."""
-        assignment = Assignment()
+        assignment = Assignment(held=tuple(self._replaced.values()))
         pod_sets = self._workload.pod_sets
         sizes = [pod_set.count for pod_set in pod_sets] if counts is None else counts
         requests = [self._requests(*sized) for sized in zip(pod_sets, sizes, strict=True)]

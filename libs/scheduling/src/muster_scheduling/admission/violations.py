@@ -147,7 +147,8 @@ class _Check:
         if pending is None:
             self._say(ViolationKind.NOT_PENDING, workload_id)
             return
-        if workload_id in self._reserved or workload_id in self._view.holders:
+        holds = workload_id in self._view.holders
+        if workload_id in self._reserved or holds is not pending.grows:
             self._say(ViolationKind.ADMITTED_TWICE, workload_id)
         self._reserved.add(workload_id)
         queue = effect.admission.cluster_queue
@@ -157,7 +158,10 @@ class _Check:
         for node, pair, over in self._books.excess(queue, self._usage):
             if pair in effect.usage and over > before.get((node, pair), 0):
                 self._say(ViolationKind.QUOTA_EXCEEDED, node, f"{workload_id}: {pair} by {over}")
-        self._holders[workload_id] = holder(pending, effect, self._now_ms)
+        granted = holder(pending, effect, self._now_ms)
+        if pending.grows:
+            granted.usage = effect.admission.usage
+        self._holders[workload_id] = granted
 
     def _room(self, wanted: Wanted, *, without: Iterable[str]) -> bool:
         """Whether there is room for all that is wanted once these are gone."""
@@ -224,7 +228,9 @@ class _Check:
             for resource, amount in mine.usage.items():
                 pair = (mine.flavors[resource], resource)
                 total[pair] = total.get(pair, 0) + amount
-        if not pending.replaces and total != dict(effect.usage):
+        replaced = self._view.holder_of_key.get(pending.replaces)
+        more = {pair: amount for pair, amount in _minus(total, replaced).items() if amount}
+        if more != {pair: amount for pair, amount in effect.usage.items() if amount}:
             self._say(ViolationKind.WRONG_USAGE, pending.id)
 
     def _pod_set(
@@ -285,6 +291,12 @@ class _Check:
             ReclaimWithinCohort.LOWER_OR_NEWER_EQUAL_PRIORITY: lower or newer,
             ReclaimWithinCohort.ANY: True,
         }[policy.reclaim_within_cohort]
+
+
+def _minus(total: dict[Pair, int], replaced: AdmittedWorkload | None) -> dict[Pair, int]:
+    """What is asked beyond what a slice that is taken over is charged."""
+    held: Mapping[Pair, int] = replaced.usage if replaced is not None else {}
+    return {pair: total.get(pair, 0) - held.get(pair, 0) for pair in sorted({*total, *held})}
 
 
 class _Books:

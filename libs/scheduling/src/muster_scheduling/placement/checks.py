@@ -139,12 +139,12 @@ def _one_card(given_to: list[tuple[str, Share | None]], memory: int) -> bool:
 def _in_gang(gang: Gang) -> list[Violation]:
     found: list[Violation] = []
     pods = gang.placement.pods
-    if [pod.rank for pod in pods] != list(range(len(pods))):
+    if not _counts_up([pod.rank for pod in pods], len(pods), gang):
         message = "ranks are not 0, 1, 2 and so on"
         found.append(_violation(ViolationKind.GANG_PARTLY_SEATED, gang.workload, message))
     for pod_set in gang.pod_sets:
         seated = [pod for pod in pods if pod.pod_set == pod_set.name]
-        if [pod.index for pod in seated] != list(range(pod_set.count)):
+        if not _counts_up(sorted(pod.index for pod in seated), pod_set.count, gang):
             message = f"{pod_set.name}: {len(seated)} of {pod_set.count} pods have seats"
             found.append(_violation(ViolationKind.GANG_PARTLY_SEATED, gang.workload, message))
         if pod_set.count < pod_set.min_count:
@@ -153,6 +153,13 @@ def _in_gang(gang: Gang) -> list[Violation]:
         for pod in seated:
             found += _in_pod(gang.workload, pod, pod_set.requests)
     return found
+
+
+def _counts_up(numbers: list[int], count: int, gang: Gang) -> bool:
+    """Whether they are 0, 1, 2 and so on; with gaps where pods have left a gang."""
+    if gang.placement.resizes:
+        return len(numbers) == count and numbers == sorted(set(numbers))
+    return numbers == list(range(count))
 
 
 def _in_pod(workload: str, pod: PodAssignment, requests: Resources) -> list[Violation]:

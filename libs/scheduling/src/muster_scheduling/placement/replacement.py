@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from muster_domain.conditions import Explanation, UnplaceableReason
-from muster_domain.nodes import NodeCondition, Placement, PodAssignment
+from muster_domain.nodes import NodeCondition, PodAssignment
 from muster_scheduling.placement.attempt import Attempt
 from muster_scheduling.placement.explain import unplaceable
 from muster_scheduling.placement.outcome import Gang, Placed, PlacementOutcome, Unplaceable
@@ -54,7 +54,8 @@ def replace_node(
         for found, seats in zip(plans, seating.seats, strict=True)
     }
     seats = _reseat(table, gang, sets, lost_node, new_nodes)
-    placement = Placement(pods=tuple(seats), topology=topologies_of(table, request, seats))
+    topology = topologies_of(table, request, seats)
+    placement = replace(gang.placement, pods=tuple(seats), topology=topology)
     return Placed(gang=replace(gang, placement=placement))
 
 

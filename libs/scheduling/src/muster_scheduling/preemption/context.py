@@ -90,12 +90,15 @@ class Search:
     def holders(self, queue: str, at_most: int | None = None) -> list[AdmittedWorkload]:
         """Workloads of a ClusterQueue that hold something needed, up to a priority."""
         need, gone = self.need, self.view.gone
+        mine = self.preemptor.replaces
         return [
             workload
             for priority, equals in self.view.by_priority.get(queue, {}).items()
             if at_most is None or priority <= at_most
             for workload in equals.values()
-            if workload.id not in gone and not need.isdisjoint(workload.usage)
+            if workload.id not in gone
+            and workload.key != mine
+            and not need.isdisjoint(workload.usage)
         ]
 
     def own_candidates(self) -> list[AdmittedWorkload]:

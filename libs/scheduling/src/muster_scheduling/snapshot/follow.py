@@ -4,10 +4,18 @@ Whoever follows the states of workloads (their owner, and those who read its eve
 steps, so that all of them decide on the same view.
 """
 
-from muster_domain.states import Admitted, Evicting, Finished, Pending, Reserved, WorkloadState
+from muster_domain.states import (
+    Admitted,
+    Evicting,
+    Finished,
+    Growing,
+    Pending,
+    Reserved,
+    WorkloadState,
+)
 from muster_domain.workload import Workload
 from muster_scheduling.snapshot.view import AdmissionView
-from muster_scheduling.snapshot.workloads import hold, prepare
+from muster_scheduling.snapshot.workloads import hold, prepare, prepare_slice
 
 
 def follow(
@@ -23,8 +31,10 @@ def follow(
             view.mark_admitted(workload.id)
             view.mark_saved(workload.id, after.unsaved_since_ms)
             if after.admission != before.admission:
-                view.resize(workload.id, after.admission.usage)
+                view.resize(workload.id, after.admission)
+            _follow_growth(view, workload, after, now_ms)
         case ((Reserved() | Admitted()), Evicting()):
+            view.remove_pending(workload.id)
             view.mark_evicting(workload.id)
         case (Reserved(), Reserved()) | (Evicting(), Evicting()):
             pass
@@ -33,11 +43,37 @@ def follow(
             _enter(view, workload, after, now_ms)
 
 
+def _follow_growth(view: AdmissionView, workload: Workload, state: Admitted, now_ms: int) -> None:
+    """Let a workload that runs stand in line for more pods, or not any more."""
+    growing = state.resize
+    known = view.pending(workload.id)
+    if not isinstance(growing, Growing):
+        if known is not None:
+            view.remove_pending(workload.id)
+        return
+    asked = prepare_slice(
+        workload,
+        state.pods,
+        view.policy,
+        queued_at_ms=growing.queued_at_ms,
+        attempt=state.attempt,
+        reclaimable=state.reclaimable,
+    )
+    asked.requeue_at_ms = growing.requeue_at_ms
+    if known is None or (known.shape, known.order) != (asked.shape, asked.order):
+        view.remove_pending(workload.id)
+        view.add_pending(asked, now_ms)
+    elif known.requeue_at_ms != growing.requeue_at_ms:
+        known.requeue_at_ms = growing.requeue_at_ms
+        view.retry(workload.id)
+
+
 def _leave(view: AdmissionView, workload: Workload, before: WorkloadState | None) -> None:
     match before:
         case Pending():
             view.remove_pending(workload.id)
         case Reserved() | Admitted() | Evicting():
+            view.remove_pending(workload.id)
             view.release(workload.id)
         case Finished() | None:
             pass
@@ -70,5 +106,7 @@ def _enter(view: AdmissionView, workload: Workload, after: WorkloadState, now_ms
                     else None,
                 )
             )
+            if isinstance(after, Admitted):
+                _follow_growth(view, workload, after, now_ms)
         case Finished():
             pass

@@ -4,7 +4,7 @@ Changes come in one by one as reservations change; a change of configuration reb
 `snapshot` costs nothing: a decision works on this very state, journalled, and undoes what it did.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from muster_scheduling.snapshot.workloads import (
 )
 
 if TYPE_CHECKING:
+    from muster_domain.states import Admission
     from muster_scheduling.admission.decision import Decision
     from muster_scheduling.snapshot.purse import Purse
 
@@ -98,9 +99,10 @@ class AdmissionView:
     def add_pending(self, workload: PendingWorkload, now_ms: int) -> str:
         """Let a workload wait; returns its ClusterQueue, empty when its queue does not exist.
 
-        Raises `Conflict` when it waits or holds quota already.
+        Raises `Conflict` when it waits or holds quota already, unless it comes back for more.
         """
-        if workload.id in self.queue_of or (workload.id in self.holders and not workload.has_quota):
+        may_wait = workload.has_quota or workload.grows or workload.id not in self.holders
+        if workload.id in self.queue_of or not may_wait:
             raise Conflict(f"workload {workload.id} is already known")
         held_back = not backoff_expired(
             workload.requeue_at_ms, now_ms, held_back=workload.held_back
@@ -212,12 +214,20 @@ class AdmissionView:
         if self.board is not None:
             self.board.release(workload.seats)
 
-    def resize(self, workload_id: str, usage: dict[tuple[str, str], int]) -> None:
+    def resize(self, workload_id: str, admission: "Admission") -> None:
         """Charge a holder differently from now on (pods that are done give quota back)."""
         workload = self.release(workload_id)
         if workload is not None:
-            workload.usage = usage
-            self.charge(workload)
+            self.charge(replace(workload, usage=admission.usage, admission=admission))
+
+    def grow(self, workload_id: str, admission: "Admission", more: Vector) -> None:
+        """Charge a holder `more`, journalled: it has quota for all of `admission` from now on."""
+        before = self.holders[workload_id]
+        usage = dict(before.usage)
+        for fr, amount in more.items():
+            usage[fr] = usage.get(fr, 0) + amount
+        self.let_go(before)
+        self.hold(replace(before, usage=usage, admission=admission))
 
     def release_due(self, now_ms: int) -> None:
         """Put in line whose back-off is over (R-104)."""

@@ -82,7 +82,8 @@ class PendingWorkload:
     """A workload that waits for quota.
 
     `shape` is equal for workloads that the core cannot tell apart but by age (R-48).
-    `replaces` is the key of the smaller slice of an elastic job that this one takes over (R-110).
+    `replaces` is the key of the smaller slice of an elastic job that this one takes over (R-110);
+    its own where the workload runs and is to have more pods.
     `held_back` keeps it out of the line whatever the time.
     `has_quota` marks one that already holds quota (`granted`) and comes back for seats: for all, or
     for those of `lost_node`. Flavors in `avoided` have quota and no seats.
@@ -122,6 +123,11 @@ class PendingWorkload:
     def local_queue(self) -> str:
         """`namespace/name` of its LocalQueue."""
         return f"{self.namespace}/{self.queue_name}"
+
+    @property
+    def grows(self) -> bool:
+        """Whether it holds quota for the pods that run, and asks for that of more."""
+        return self.replaces == self.key
 
     @property
     def variant(self) -> Variant | None:
@@ -203,6 +209,30 @@ def prepare(
         reclaimable=done,
         replaces=workload.annotations.get(REPLACES, ""),
     )
+
+
+def prepare_slice(
+    workload: Workload,
+    pods: Mapping[str, int],
+    policy: Policy,
+    *,
+    queued_at_ms: int,
+    attempt: int,
+    reclaimable: Mapping[str, int],
+) -> PendingWorkload:
+    """Ready a workload that has `pods` by pod set for asking for those that it lacks (R-110).
+
+    All of them, or as many as there is room for where it grows by itself.
+    """
+    pod_sets: list[PodSet] = []
+    for pod_set in workload.pod_sets:
+        has = pods.get(pod_set.name, 0)
+        least = has - reclaimable.get(pod_set.name, 0) if workload.grows_by_itself else None
+        pod_sets.append(replace(pod_set, count=max(pod_set.count, has), min_count=least))
+    asked = replace(workload, pod_sets=tuple(pod_sets))
+    found = prepare(asked, policy, queued_at_ms=queued_at_ms, reclaimable=reclaimable)
+    shape = _digest(found.shape, sorted(pods.items()))
+    return replace(found, attempt=attempt, replaces=workload.key, shape=shape)
 
 
 def prepare_again(waiting: PendingWorkload, policy: Policy) -> PendingWorkload:

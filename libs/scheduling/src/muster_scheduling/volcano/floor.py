@@ -8,7 +8,7 @@ ranks in pod set order, devices by index.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from muster_domain.conditions import Explanation, PreemptionReason, UnplaceableReason
 from muster_domain.mig import MIG_PREFIX, profile_of
@@ -95,10 +95,14 @@ def rules_of(configuration: Configuration) -> VolcanoRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """Workloads that would have to go, and the nodes on which the gang would then sit."""
+    """Workloads that would have to go, and the nodes on which the gang would then sit.
+
+    Of those in `surplus` only these ranks, without which their gang is worth running.
+    """
 
     victims: Mapping[str, PreemptionReason]
     nodes: frozenset[str]
+    surplus: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +121,10 @@ def seat(
     rules: VolcanoRules,
     now_ms: int,
 ) -> Answer:
-    """Run one session for a gang. Holds nothing and evicts nobody."""
+    """Run one session for a gang. Holds nothing and evicts nobody.
+
+    Of a gang that has seats the request is for the pods that it lacks; nobody goes for these.
+    """
     unknown = _unknown_tier(workload, rules)
     if unknown:
         return Answer(outcome=_refused(workload, UnplaceableReason.TOPOLOGY, unknown, {}))
@@ -125,12 +132,15 @@ def seat(
     snapshot = _snapshot(table, members, workload, request, rules, now_ms)
     plan = run_session(snapshot, _configuration(rules))
     key = f"{workload.namespace}/{workload.id}"
-    nodes = {_rank(bind.pod): bind.node for bind in plan.binds if bind.job == key}
+    first = _first_rank(workload, members)
+    nodes = {_rank(bind.pod) - first: bind.node for bind in plan.binds if bind.job == key}
     if nodes:
         placed = _placed(table, workload, request, nodes)
         apart = _without_parts(table, placed, request)
         return Answer(outcome=placed if apart is None else _apart(workload, apart))
     refused = _unplaceable(workload, plan.outcomes.get(key))
+    if first:
+        return Answer(outcome=refused)
     room = _room(plan, key, sum(_asked_least(request).values()), members)
     return Answer(outcome=refused if room is None else _waiting(refused, room, members), room=room)
 
@@ -172,6 +182,7 @@ def _snapshot(
     now_ms: int,
 ) -> SessionSnapshot:
     others = [each for each in standing if each.workload.id != workload.id]
+    own = [each for each in standing if each.workload.id == workload.id]
     everybody = [*(each.workload for each in others), workload]
     nodes = table.nodes()
     return SessionSnapshot(
@@ -196,11 +207,13 @@ def _snapshot(
                 for each in others
                 if _in_session(each.workload)
             ),
-            _group(workload, _asked_least(request), PodGroupPhase.INQUEUE),
+            _group(workload, _least_of(workload), PodGroupPhase.RUNNING)
+            if own
+            else _group(workload, _asked_least(request), PodGroupPhase.INQUEUE),
         ),
         pods=(
-            *(pod for each in others for pod in _seated_pods(each)),
-            *_waiting_pods(workload, request),
+            *(pod for each in (*others, *own) for pod in _seated_pods(each)),
+            *_waiting_pods(workload, request, _first_rank(workload, standing)),
         ),
     )
 
@@ -261,22 +274,25 @@ def _seated_pods(each: Standing) -> list[Pod]:
             each.workload,
             sets[seat.pod_set],
             seat.rank,
-            seat=seat,
             phase=PodPhase.RUNNING if each.started else PodPhase.PENDING,
             leaving=each.leaving,
             grouped=grouped,
+            seat=seat,
         )
         for seat in each.gang.placement.pods
     ]
 
 
-def _waiting_pods(workload: Workload, request: GangRequest) -> list[Pod]:
+def _first_rank(workload: Workload, standing: tuple[Standing, ...]) -> int:
+    """After the ranks of its pods that have seats."""
+    own = (each for each in standing if each.workload.id == workload.id)
+    return max((pod.rank + 1 for each in own for pod in each.gang.placement.pods), default=0)
+
+
+def _waiting_pods(workload: Workload, request: GangRequest, first: int) -> list[Pod]:
     sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
-    pods: list[Pod] = []
-    for asked in request.pod_sets:
-        pod_set, first = sets[asked.name], len(pods)
-        pods += [_pod(workload, pod_set, first + index) for index in range(asked.count)]
-    return pods
+    names = [asked.name for asked in request.pod_sets for _ in range(asked.count)]
+    return [_pod(workload, sets[name], first + number) for number, name in enumerate(names)]
 
 
 def _pod(  # noqa: PLR0913 - where a pod stands
@@ -410,11 +426,25 @@ def _room(plan: Plan, key: str, least: int, standing: tuple[Standing, ...]) -> R
     promised = [promise.node for promise in plan.pipelines if promise.job == key]
     if not promised or len(promised) < least:
         return None
-    known = {each.workload.id for each in standing}
-    victims = {
-        identity: _REASONS[eviction.reason]
-        for eviction in plan.evictions
-        if eviction.by == key and eviction.reason in _REASONS
-        if (identity := eviction.job.partition("/")[2]) in known
+    known = {each.workload.id: each for each in standing}
+    victims: dict[str, PreemptionReason] = {}
+    ranks: dict[str, set[int]] = {}
+    for eviction in plan.evictions:
+        identity = eviction.job.partition("/")[2]
+        if eviction.by == key and eviction.reason in _REASONS and identity in known:
+            victims[identity] = _REASONS[eviction.reason]
+            ranks.setdefault(identity, set()).add(_rank(eviction.pod))
+    surplus = {
+        identity: tuple(sorted(going))
+        for identity, going in sorted(ranks.items())
+        if _is_surplus(known[identity], going)
     }
-    return Room(victims=victims, nodes=frozenset(promised))
+    return Room(victims=victims, nodes=frozenset(promised), surplus=surplus)
+
+
+def _is_surplus(each: Standing, going: set[int]) -> bool:
+    """Whether a gang is worth running without these ranks."""
+    if not each.workload.grows_by_itself or not each.started:
+        return False
+    left = Counter(pod.pod_set for pod in each.gang.placement.pods if pod.rank not in going)
+    return all(left[name] >= least for name, least in _least_of(each.workload).items())
