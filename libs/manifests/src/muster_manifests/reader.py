@@ -155,12 +155,12 @@ class ObjectReader:
         written = self.text(key)
         if not written:
             return default
-        word = aliases.get(written, written)
-        if word in {choice.value for choice in choices}:
-            return choices(word)
-        allowed = [choice.value for choice in choices if choice.value]
-        self.problem(key, f"{written!r} is none of its values", f"write {' or '.join(allowed)}")
-        return default
+        try:
+            return choices(aliases.get(written, written))
+        except ValueError:
+            allowed = [choice.value for choice in choices if choice.value]
+            self.problem(key, f"{written!r} is none of its values", f"write {' or '.join(allowed)}")
+            return default
 
     def quantity(self, key: str) -> int | None:
         """Return a quantity in milli-units, or None where none is written."""

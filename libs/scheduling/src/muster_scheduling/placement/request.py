@@ -14,6 +14,8 @@ from muster_scheduling.placement.shares import GPU, WHOLE
 from muster_scheduling.placement.topology.terms import TopologyOptions
 from muster_scheduling.placement.zones import NUMA_POLICY, Near
 
+_NUMA_POLICIES = {policy.value: policy for policy in NumaPolicy}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSetRequest:
@@ -137,8 +139,7 @@ def request_for(
 
 def numa_policy(annotations: Mapping[str, str]) -> NumaPolicy:
     """What a pod's annotation says; an unknown word asks for nothing."""
-    written = annotations.get(NUMA_POLICY, "")
-    return NumaPolicy(written) if written in list(NumaPolicy) else NumaPolicy.NONE
+    return _NUMA_POLICIES.get(annotations.get(NUMA_POLICY, ""), NumaPolicy.NONE)
 
 
 def _pod_set_request(
