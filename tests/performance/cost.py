@@ -9,6 +9,7 @@ is the report itself, as the service answers it.
 
 import asyncio
 import os
+import resource
 import sqlite3
 import statistics
 import subprocess
@@ -50,6 +51,7 @@ NODES = 500
 TEAMS = 20
 GPU = "nvidia.com/gpu"
 REPORTS = 3
+DIMENSIONS = ("team", "cluster_queue", "label:project")
 DEADLINE_S = 240.0
 PRICES = read_price_list({"flavors": {"h100": {GPU: {"hourly": "1.40"}}}}, default_currency="EUR")
 
@@ -146,7 +148,7 @@ async def _report(folder: Path, intervals: int, say: Say) -> Figures:
         await _roll(keeper)
         rolled_s = time.process_time() - cpu
         say(f"  a day of {a_day:,} rolled in {rolled_s:.1f} CPU s")
-        by = {name: await _timed(keeper, name) for name in ("team", "cluster_queue", "user")}
+        by = {name: await _timed(keeper, name) for name in DIMENSIONS}
     finally:
         await store.close()
     say("  a month's report: " + ", ".join(f"by {name} {ms} ms" for name, ms in by.items()))
@@ -156,6 +158,7 @@ async def _report(folder: Path, intervals: int, say: Say) -> Figures:
         "roll_cpu_us_an_interval": round(rolled_s * 1e6 / a_day, 1),
         "report_ms": by,
         "file_mib": round(database.stat().st_size / 2**20),
+        "memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
 
 

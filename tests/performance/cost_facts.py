@@ -124,7 +124,7 @@ def attempt_columns(
         "kind": "Job",
         "priority": 0,
         "priority_class": "",
-        "labels": "{}",
+        "labels": json.dumps({"project": f"project-{team}"}),
         "annotations": "{}",
         "charges": json.dumps([charge]),
         "seated_ms": opened_ms,

@@ -114,6 +114,7 @@ def _cost_rows(part: Figures) -> list[tuple[str, str]]:
         ("processor time of a fact", f"{metering['cpu_us_per_fact']} us"),
         ("rolling up, processor time of an interval", f"{report['roll_cpu_us_an_interval']} us"),
         *((f"{size}, by {name}", f"{ms} ms") for name, ms in report["report_ms"].items()),
+        ("largest memory", f"{report['memory_mib']} MiB"),
     ]
 
 

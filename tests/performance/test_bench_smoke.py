@@ -65,7 +65,7 @@ def test_accounting_is_measured() -> None:
     part = figures["parts"]["cost"]
     assert part["metering"]["facts"] > 0
     assert part["report"]["intervals"] == 3_000
-    assert set(part["report"]["report_ms"]) == {"team", "cluster_queue", "user"}
+    assert set(part["report"]["report_ms"]) == {"team", "cluster_queue", "label:project"}
     report.show(figures, Console(quiet=True))
 
 

@@ -15,6 +15,7 @@ from muster_accounting.meter import DRIFT_EVERY_S, Meter
 from muster_accounting.metrics import AccountingMetrics
 from muster_accounting.rebuild import Comparison, compare, rebuild
 from muster_accounting.store import SHARD, UsageStore
+from muster_accounting.token_answers import TokenTerms
 from muster_contracts import codec, subjects
 from muster_contracts.queries import CostQuestion, CostReport, PriceList
 from muster_contracts.streams import DEAD_LETTERS
@@ -51,7 +52,11 @@ async def bus(nats: KillableServer) -> AsyncIterator[Bus]:
 
 @asynccontextmanager
 async def metering(
-    bus: Bus, home: Home, instance: str = "one", drift_every_s: float = DRIFT_EVERY_S
+    bus: Bus,
+    home: Home,
+    instance: str = "one",
+    drift_every_s: float = DRIFT_EVERY_S,
+    terms: TokenTerms = NO_MODELS,
 ) -> AsyncIterator[Meter]:
     """A replica from its start to a clean stop."""
     store = UsageStore(home.url)
@@ -61,7 +66,7 @@ async def metering(
         bus=bus,
         store=store,
         prices=PRICES,
-        terms=NO_MODELS,
+        terms=terms,
         metrics=AccountingMetrics(chassis_metrics.registry, [TEAM_LABEL]),
         chassis_metrics=chassis_metrics,
         clock=lambda: NOW_MS,

@@ -11,7 +11,7 @@ from typing import Any
 from muster_contracts.budgets import BudgetFact
 from muster_contracts.declarations import DeclarationNoted
 from muster_contracts.observations import DevicesObserved
-from muster_contracts.tokens import TokensReported
+from muster_contracts.tokens import TokenPriceDrifted, TokensReported
 from muster_domain.checks import CheckState, PodSetUpdate
 from muster_domain.conditions import Explanation, Outcome, PreemptionReason
 from muster_domain.nodes import Node, NodeCondition, Placement
@@ -527,5 +527,5 @@ WorkloadFact = (
 )
 NodeFact = NodeRegistered | NodeConditionChanged | PodStarted | PodRestarting | PodFinished
 ObjectFact = ObjectApplied | ObjectDeleted
-CostFact = TokensReported | DeclarationNoted | DevicesObserved
+CostFact = TokensReported | TokenPriceDrifted | DeclarationNoted | DevicesObserved
 Event = BudgetFact | WorkloadFact | NodeFact | ObjectFact | DrainRequested | CostFact

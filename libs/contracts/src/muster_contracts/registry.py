@@ -98,7 +98,7 @@ OWNERS: dict[Service, tuple[type[events.Event], ...]] = {
         events.CapacityChanged,
         events.NodeConditionChanged,
     ),
-    Service.ACCOUNTING: (declarations.DeclarationNoted,),
+    Service.ACCOUNTING: (declarations.DeclarationNoted, tokens.TokenPriceDrifted),
     Service.AGENT: (
         events.NodeRegistered,
         events.PodStarted,
@@ -292,6 +292,7 @@ _IN_NO_PARTITION: dict[type, Callable[[str], str]] = {
     events.DrainRequested: lambda name: subjects.node_request(name, "{node}"),
     declarations.DeclarationNoted: lambda name: subjects.declaration_event(name, "{kind}"),
     tokens.TokensReported: lambda name: subjects.tokens_event(name, "{namespace}"),
+    tokens.TokenPriceDrifted: lambda name: subjects.drift_event(name, "{namespace}"),
     **dict.fromkeys(
         get_args(budgets.BudgetFact),
         lambda name: subjects.budget_event(name, "{partition}", "{budget}"),

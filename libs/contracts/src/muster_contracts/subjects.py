@@ -9,6 +9,7 @@ Events:    muster.evt.<owner>.v1.<name>.<partition>.<namespace>.<workload id>
            muster.evt.gateway.v1.<name>.node.<node>
            muster.evt.gateway.v1.<name>.tokens.<namespace>
            muster.evt.accounting.v1.<name>.objects.<kind>
+           muster.evt.accounting.v1.<name>.tokens.<namespace>
            muster.evt.placement.v1.<name>.node.<node>
 Pods:      muster.cmd.agent.v1.pod.<node>.<pod uid>
 Telemetry: muster.tel.agent.v1.<name>.<node>
@@ -150,6 +151,11 @@ def tokens_event(name: str, namespace: str) -> str:
 def declaration_event(name: str, kind: str) -> str:
     """What accounting notes of a declared object; it belongs to no partition."""
     return f"muster.evt.{Service.ACCOUNTING}.v1.{name}.objects.{token(kind)}"
+
+
+def drift_event(name: str, namespace: str) -> str:
+    """What accounting says of models that are served in a namespace; it belongs to no partition."""
+    return f"muster.evt.{Service.ACCOUNTING}.v1.{name}.tokens.{token(namespace)}"
 
 
 def node_requests() -> str:

@@ -94,6 +94,29 @@ class TokenReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TokenPriceDrifted:
+    """accounting: since `from_ms`, when a month began, a price is out of step, or in step again.
+
+    Said when `status` becomes another, `number` counting the words about one model. The suggested
+    prices would just recover the hardware; they are decimal texts per million tokens, as in
+    `ModelDrift`.
+    """
+
+    namespace: str
+    model: str
+    number: int
+    status: DriftStatus
+    at_ms: int
+    from_ms: int
+    currency: str
+    iron_micros: int
+    token_micros: int
+    drift_permille: int
+    suggested_input: str = ""
+    suggested_output: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TokensTaken:
     """The API's word that reported rows are in the log; a repeated one is there once."""
 

@@ -17,6 +17,7 @@ from muster_accounting.allocation_answers import node_prices
 from muster_accounting.answers import price_list
 from muster_accounting.bookkeeper import Bookkeeper, read_facts
 from muster_accounting.declarations import KINDS
+from muster_accounting.drift_words import messages, news
 from muster_accounting.facts import INPUTS
 from muster_accounting.metrics import AccountingMetrics
 from muster_accounting.roller import Roller
@@ -28,10 +29,11 @@ from muster_contracts.queries import CostQuestion, Query
 from muster_contracts.statements import CloseQuestion, StatementQuestion
 from muster_contracts.streams import EVENTS, OBJECTS
 from muster_contracts.subjects import Service
-from muster_contracts.tokens import TokensQuestion
+from muster_contracts.tokens import TokenPriceDrifted, TokenReport, TokensQuestion
 from muster_domain.errors import Transient
 from muster_rating.opencost.windows import read_window
 from muster_rating.prices import PriceBook
+from muster_rating.windows import Window
 from muster_runtime.bus import Bus
 from muster_runtime.telemetry import Metrics
 
@@ -166,8 +168,27 @@ class Meter:
             month = read_window("month", now_ms + 1)
             question = TokensQuestion(by="model", start_ms=month.start_ms, end_ms=month.end_ms)
             async with self._reporting:
-                self.metrics.show_drift(await keeper.tokens(question, now_ms))
+                report = await keeper.tokens(question, now_ms)
+            await self._tell_drift(keeper, report, month, now_ms)
             await asyncio.sleep(self.drift_every_s)
+
+    async def _tell_drift(
+        self, keeper: Bookkeeper, report: TokenReport, month: Window, now_ms: int
+    ) -> None:
+        """Say what a crash kept from being said, then what has changed since the last word."""
+        known = await self.store.drift_words()
+        await self._say(keeper, [word for word, said in known.items() if not said])
+        last = {(word.namespace, word.model): word for word in known}
+        new = news(report, last, month, now_ms)
+        await self.store.keep_drift_words(keeper.epoch, new, said=False)
+        await self._say(keeper, new)
+        told = {**last, **{(word.namespace, word.model): word for word in new}}
+        self.metrics.show_drift(report, told.values())
+
+    async def _say(self, keeper: Bookkeeper, words: list[TokenPriceDrifted]) -> None:
+        if words:
+            await self.bus.publish(messages(words))
+            await self.store.keep_drift_words(keeper.epoch, words, said=True)
 
     def _note(self, stream: str, reader: "Reader", count: int) -> None:
         if reader.pending == 0 and count < BATCH_MAX:

@@ -1,13 +1,13 @@
 """What accounting measures, and the prices and allocations that dashboards of GPU cost ask for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import groupby
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from muster_accounting.view import View
-from muster_contracts.tokens import TokenReport
+from muster_contracts.tokens import TokenPriceDrifted, TokenReport
 from muster_domain.selectors import Labels
 from muster_domain.tokens import DriftStatus
 from muster_rating.capacity import CapacitySpan
@@ -106,6 +106,12 @@ class AccountingMetrics:
             _MODEL,
             registry=registry,
         )
+        self._drifted = Gauge(
+            "muster_token_price_drifted",
+            "1 where the last word about a model is that its price is out of step",
+            [*_MODEL, "status"],
+            registry=registry,
+        )
         self._suggested = Gauge(
             "muster_token_suggested_price",
             "Price of a million input or output tokens that would recover the hardware",
@@ -136,8 +142,12 @@ class AccountingMetrics:
         self._show_quota(view, spans)
         self._show_allocations(view)
 
-    def show_drift(self, report: TokenReport) -> None:
-        """Take the gauges of tokens from a report on this month."""
+    def show_drift(self, report: TokenReport, words: Iterable[TokenPriceDrifted] = ()) -> None:
+        """Take the gauges of tokens from a report on this month and the last word on each model."""
+        self._drifted.clear()
+        for word in words:
+            if word.status is not DriftStatus.OK:
+                self._drifted.labels(word.namespace, word.model, word.status).set(1)
         self._drift.clear()
         self._suggested.clear()
         self._unpriced.set(len(report.unpriced))

@@ -120,6 +120,16 @@ token_uses = Table(
 )
 """One request to a served model; `tags` is a JSON list, sorted."""
 
+drift_words = Table(
+    "drift_words",
+    metadata,
+    Column("namespace", Text, primary_key=True),
+    Column("model", Text, primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+    Column("said", Integer, nullable=False),
+)
+"""The last word about a model's price and hardware; 1 once the log has it."""
+
 observations = Table(
     "observations",
     metadata,

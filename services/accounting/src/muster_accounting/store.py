@@ -32,6 +32,8 @@ from muster_accounting.rollup_rows import roll_of, roll_row
 from muster_accounting.rows import attempt_of, attempt_row, node_fact_of, node_fact_row
 from muster_accounting.statement_rows import statement_of, statement_row
 from muster_accounting.token_rows import token_sum_of, token_use_of, token_use_row
+from muster_contracts import codec
+from muster_contracts.tokens import TokenPriceDrifted
 from muster_domain.errors import Fenced, Transient
 from muster_domain.tokens import TokenUse
 from muster_rating.attempts import Attempt
@@ -300,6 +302,31 @@ class UsageStore:
             .order_by(*alike)
         )
         return [token_sum_of(row, window) for row in await self._rows(query)]
+
+    async def drift_words(self) -> dict[TokenPriceDrifted, bool]:
+        """The last word about each model, and whether the log has it. Raises `Transient`."""
+        table = schema.drift_words
+        rows = await self._rows(select(table).order_by(table.c.namespace, table.c.model))
+        return {codec.decode(TokenPriceDrifted, row["body"]): bool(row["said"]) for row in rows}
+
+    @unbroken
+    async def keep_drift_words(
+        self, epoch: int, words: Iterable[TokenPriceDrifted], *, said: bool
+    ) -> None:
+        """Keep words, each in the place of the one before. Raises `Fenced`, `Transient`."""
+        table = schema.drift_words
+        async with self._transaction() as connection:
+            await _fence(connection, epoch, {})
+            for word in words:
+                of_model = (table.c.namespace == word.namespace, table.c.model == word.model)
+                await connection.execute(delete(table).where(*of_model))
+                row = {
+                    "namespace": word.namespace,
+                    "model": word.model,
+                    "body": codec.encode(word),
+                    "said": int(said),
+                }
+                await connection.execute(insert(table), row)
 
     async def observations_in(self, window: Window) -> list[Observation]:
         """What was observed in the hours that begin in a window, by key. Raises `Transient`."""
