@@ -5,12 +5,18 @@ from dataclasses import replace
 import pytest
 
 from muster_contracts import events
-from muster_domain.checks import CheckState, PodSetUpdate
+from muster_domain.checks import (
+    CAPACITY_CHECK,
+    CapacityRetry,
+    CheckState,
+    PodSetUpdate,
+    ProvisioningRequestConfig,
+)
 from muster_domain.conditions import EvictionReason, Outcome, UnadmittedReason, UnderlyingCause
 from muster_domain.queues import AdmissionCheck, AdmissionCheckRule
 from muster_domain.states import Evicting, Finished, Pending, Reserved
 from muster_scheduling.snapshot.catalog import Configuration
-from muster_testing.builders import FLAVOR, cluster_queue, configuration, workload
+from muster_testing.builders import FLAVOR, GPU, cluster_queue, configuration, workload
 
 from .house import House
 
@@ -176,6 +182,45 @@ def test_a_capacity_check_backs_off_and_gives_up() -> None:
     assert isinstance(state, Evicting)
     assert state.cause is UnderlyingCause.ADMISSION_CHECK
     assert "tried 3 times" in state.message
+
+
+def provisioned(config: ProvisioningRequestConfig) -> House:
+    """A queue whose capacity check follows Kueue's own configuration."""
+    queue = declared(AdmissionCheckRule(name="capacity"))
+    follows = {"kind": "ProvisioningRequestConfig", "name": config.name}
+    check = AdmissionCheck(name="capacity", controller=CAPACITY_CHECK[0], parameters=follows)
+    house = House(
+        replace(queue, admission_checks={check.name: check}, provisioning={config.name: config})
+    )
+    house.submit()
+    return house
+
+
+def test_capacity_is_asked_for_as_often_as_its_configuration_says() -> None:
+    retry = CapacityRetry(limit=1, base_ms=5_000, max_ms=9_000)
+    house = provisioned(ProvisioningRequestConfig(name="spot", retry=retry))
+    answer(house, "capacity", CheckState.RETRY)
+    house.release()
+    waiting = house.state()
+    assert isinstance(waiting, Pending)
+    assert waiting.requeue_at_ms == house.now_ms + 5_000
+    house.cycle(5_000)
+    answer(house, "capacity", CheckState.RETRY)
+    state = house.state()
+    assert isinstance(state, Evicting)
+    assert "tried 2 times" in state.message
+
+
+@pytest.mark.parametrize(
+    ("managed", "state"), [((GPU,), CheckState.PENDING), (("example.com/x",), CheckState.READY)]
+)
+def test_no_capacity_is_asked_for_who_wants_none_of_it(
+    managed: tuple[str, ...], state: CheckState
+) -> None:
+    house = provisioned(ProvisioningRequestConfig(name="spot", managed_resources=managed))
+    held = house.state()
+    assert isinstance(held, Reserved)
+    assert [check.state for check in held.checks] == [state]
 
 
 def test_a_check_on_other_flavors_is_not_asked() -> None:

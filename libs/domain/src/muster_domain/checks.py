@@ -67,6 +67,18 @@ class CapacityRetry:
         return min(self.max_ms, self.base_ms * 2 ** min(times - 1, 40))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvisioningRequestConfig:
+    """Kueue's own words on how capacity is asked for, named by the checks that follow it.
+
+    Nothing is asked for a workload that wants none of the `managed_resources`, where any are named.
+    """
+
+    name: str
+    managed_resources: tuple[str, ...] = ()
+    retry: CapacityRetry = CapacityRetry()
+
+
 def all_ready(checks: Iterable[CheckStatus]) -> bool:
     """Whether every check agrees; where there is none nobody has to."""
     return all(check.state is CheckState.READY for check in checks)

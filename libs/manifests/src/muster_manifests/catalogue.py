@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar, cast, get_args
 
 from muster_domain.budgets import Budget
+from muster_domain.checks import ProvisioningRequestConfig
 from muster_domain.job_flow import JobFlow, JobTemplate
 from muster_domain.pod_defaults import LimitRange, RuntimeClass
 from muster_domain.queue_tree import VOLCANO_PREFIX, tree_root
@@ -132,6 +133,11 @@ class ObjectCatalogue:
     def admission_checks(self) -> Mapping[str, AdmissionCheck]:
         """AdmissionChecks by name."""
         return self._view(AdmissionCheck)
+
+    @property
+    def provisioning(self) -> Mapping[str, ProvisioningRequestConfig]:
+        """ProvisioningRequestConfigs by name."""
+        return self._view(ProvisioningRequestConfig)
 
     @property
     def configuration(self) -> KueueConfiguration | None:

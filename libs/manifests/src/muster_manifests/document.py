@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from muster_domain.budgets import Budget
+from muster_domain.checks import ProvisioningRequestConfig
 from muster_domain.job_flow import JobFlow, JobTemplate
 from muster_domain.pod_defaults import LimitRange, RuntimeClass
 from muster_domain.queues import (
@@ -47,6 +48,7 @@ DeclaredObject: TypeAlias = (
     | PodGroup
     | PriceList
     | PriorityClass
+    | ProvisioningRequestConfig
     | ResourceFlavor
     | RuntimeClass
     | Topology

@@ -25,6 +25,7 @@ from muster_manifests.kubernetes import (
 from muster_manifests.kueue.configuration import read_configuration
 from muster_manifests.kueue.flavors import (
     read_admission_check,
+    read_provisioning_request_config,
     read_resource_flavor,
     read_topology,
     read_workload_priority_class,
@@ -83,6 +84,7 @@ KINDS: dict[tuple[str, str], KindEntry] = {
     (KUEUE, "ResourceFlavor"): _cluster_wide(read_resource_flavor, *_BETAS),
     (KUEUE, "Topology"): _cluster_wide(read_topology, "v1alpha1", *_BETAS),
     (KUEUE, "AdmissionCheck"): _cluster_wide(read_admission_check, *_BETAS),
+    (KUEUE, "ProvisioningRequestConfig"): _cluster_wide(read_provisioning_request_config, *_BETAS),
     (KUEUE, "WorkloadPriorityClass"): _cluster_wide(read_workload_priority_class, *_BETAS),
     (KUEUE, "ClusterQueue"): _cluster_wide(read_cluster_queue, *_BETAS),
     (KUEUE, "Cohort"): _cluster_wide(read_cohort, "v1alpha1", *_BETAS),
@@ -134,7 +136,7 @@ LEFT_ALONE = frozenset({
     "CustomResourceDefinition", "DaemonSet", "DeviceClass", "Endpoints", "HorizontalPodAutoscaler",
     "Ingress", "MultiKueueCluster", "MultiKueueConfig",
     "NetworkPolicy", "Numatopology", "PersistentVolume", "PersistentVolumeClaim",
-    "PodDisruptionBudget", "ProvisioningRequestConfig", "ResourceClaim", "ResourceClaimTemplate",
+    "PodDisruptionBudget", "ResourceClaim", "ResourceClaimTemplate",
     "ResourceQuota", "Role", "RoleBinding", "Secret", "Service", "ServiceAccount",
     "ServiceMonitor", "StorageClass", "Template", "TrainingRuntime", "VirtualMachine",
     "VirtualMachineInstance",

@@ -23,6 +23,7 @@ def configuration_of(catalogue: ObjectCatalogue, partition: str) -> Configuratio
         namespaces=dict(catalogue.namespaces),
         topologies=dict(catalogue.topologies),
         admission_checks=dict(catalogue.admission_checks),
+        provisioning=dict(catalogue.provisioning),
         volcano_queues={
             name: queue
             for name, queue in catalogue.volcano_queues.items()

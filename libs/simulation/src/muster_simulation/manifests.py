@@ -259,6 +259,7 @@ def configuration_of(catalogue: ObjectCatalogue) -> Configuration:
         namespaces=dict(catalogue.namespaces),
         topologies=dict(catalogue.topologies),
         admission_checks=dict(catalogue.admission_checks),
+        provisioning=dict(catalogue.provisioning),
         budgets=dict(catalogue.budgets),
         prices=price_books(catalogue.price_lists.values()),
         volcano_queues=dict(catalogue.volcano_queues),

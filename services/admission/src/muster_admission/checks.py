@@ -18,6 +18,7 @@ from muster_domain.checks import (
     CheckState,
     CheckStatus,
     PodSetUpdate,
+    ProvisioningRequestConfig,
     all_ready,
     conflict_of,
     updated,
@@ -29,14 +30,44 @@ from muster_domain.states import Admission, Admitted, Requeue, Reserved
 def checks_for(
     book: Book, record: Record, admission: Admission, retries: Mapping[str, int], now_ms: int
 ) -> tuple[CheckStatus, ...]:
-    """The checks that the ClusterQueue wants for the flavors that were granted, none answered."""
+    """The checks that the ClusterQueue wants for the flavors that were granted.
+
+    None is answered, but for capacity of which the workload wants nothing.
+    """
     entry = book.view.catalog.queues[record.cluster_queue]
     flavors = {flavor for pod_set in admission.pod_sets for flavor in pod_set.flavors.values()}
+    asked = {
+        name
+        for pod_set in record.workload.pod_sets
+        for name, amount in pod_set.requests.items()
+        if amount
+    }
     return tuple(
-        CheckStatus(name=rule.name, since_ms=now_ms, retry_count=retries.get(rule.name, 0))
+        _check(book, rule.name, asked, retries.get(rule.name, 0), now_ms)
         for rule in entry.queue.admission_checks
         if not rule.on_flavors or not flavors.isdisjoint(rule.on_flavors)
     )
+
+
+def _check(book: Book, name: str, asked: set[str], retries: int, now_ms: int) -> CheckStatus:
+    check = CheckStatus(name=name, since_ms=now_ms, retry_count=retries)
+    config = _provisioning(book, name)
+    managed = config.managed_resources if config is not None else ()
+    if not managed or not asked.isdisjoint(managed):
+        return check
+    message = f"asks for none of {', '.join(managed)}"
+    return replace(check, state=CheckState.READY, message=message)
+
+
+def _provisioning(book: Book, check: str) -> ProvisioningRequestConfig | None:
+    """How a capacity check asks, where it follows a configuration of Kueue's that is declared."""
+    configuration = book.view.catalog.configuration
+    declared = (configuration.admission_checks or {}).get(check)
+    if declared is None or declared.controller not in CAPACITY_CHECK:
+        return None
+    if declared.parameters.get("kind") != "ProvisioningRequestConfig":
+        return None
+    return configuration.provisioning.get(declared.parameters.get("name", ""))
 
 
 def check_answered(book: Book, fact: events.CheckAnswered, now_ms: int) -> None:
@@ -108,7 +139,8 @@ def _bounded_retry(book: Book, answer: CheckStatus) -> CheckStatus:
     declared = (book.view.catalog.configuration.admission_checks or {}).get(answer.name)
     if declared is None or declared.controller not in CAPACITY_CHECK:
         return answer
-    strategy = CapacityRetry.of(declared.parameters)
+    config = _provisioning(book, answer.name)
+    strategy = CapacityRetry.of(declared.parameters) if config is None else config.retry
     times = answer.retry_count + 1
     if times > strategy.limit:
         message = f"{answer.message or 'no capacity'}; tried {times} times"

@@ -1,5 +1,6 @@
-"""ResourceFlavor, Topology, AdmissionCheck and WorkloadPriorityClass."""
+"""ResourceFlavor, Topology, AdmissionCheck and its configuration, WorkloadPriorityClass."""
 
+from muster_domain.checks import CapacityRetry, ProvisioningRequestConfig
 from muster_domain.queues import (
     AdmissionCheck,
     PlacementPolicy,
@@ -75,6 +76,26 @@ def read_admission_check(manifest: Manifest) -> AdmissionCheck:
         name=manifest.metadata.name,
         controller=spec.required_text("controllerName"),
         parameters=spec.text_map("parameters"),
+    )
+
+
+def read_provisioning_request_config(manifest: Manifest) -> ProvisioningRequestConfig:
+    """Read how often capacity is asked for, and for which resources."""
+    spec = manifest.body.object("spec")
+    spec.accept("provisioningClassName", "parameters")
+    spec.not_acted_on(
+        "podSetUpdates", "podSetMergePolicy", why="who answers the check says what it wants of pods"
+    )
+    strategy = spec.object("retryStrategy")
+    default = CapacityRetry()
+    return ProvisioningRequestConfig(
+        name=manifest.metadata.name,
+        managed_resources=spec.texts("managedResources"),
+        retry=CapacityRetry(
+            limit=strategy.integer("backoffLimitCount", default.limit, low=0),
+            base_ms=strategy.integer("backoffBaseSeconds", default.base_ms // 1000, low=0) * 1000,
+            max_ms=strategy.integer("backoffMaxSeconds", default.max_ms // 1000, low=0) * 1000,
+        ),
     )
 
 

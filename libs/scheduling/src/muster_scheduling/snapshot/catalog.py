@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from muster_domain.budgets import Budget
+from muster_domain.checks import ProvisioningRequestConfig
 from muster_domain.conditions import PendingReason
 from muster_domain.policy import Lifecycle, Policy
 from muster_domain.queue_tree import tree_root
@@ -60,6 +61,9 @@ class Configuration:
     topologies: Mapping[str, Topology] | None = None
     admission_checks: Mapping[str, AdmissionCheck] | None = None
     inactive_checks: frozenset[str] = frozenset()
+    provisioning: Mapping[str, ProvisioningRequestConfig] = field(
+        default_factory=dict[str, ProvisioningRequestConfig]
+    )
     volcano_queues: Mapping[str, VolcanoQueue] = field(default_factory=dict[str, VolcanoQueue])
     hyper_nodes: Mapping[str, HyperNode] = field(default_factory=dict[str, HyperNode])
     volcano_scheduler: SchedulerConfiguration | None = None
