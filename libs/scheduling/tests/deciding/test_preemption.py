@@ -24,7 +24,7 @@ from muster_scheduling.preemption import (
 )
 
 from .brute_force import needless, smallest_sets
-from .builders import FR, K, job, queue, running, view_of, waiting
+from .builders import FR, K, cohort, job, queue, running, view_of, waiting
 
 LOWER = WithinClusterQueue.LOWER_PRIORITY
 IN_QUEUE = PreemptionReason.IN_CLUSTER_QUEUE
@@ -82,6 +82,23 @@ def test_a_queue_that_gave_back_what_it_borrowed_gives_no_more() -> None:
     running(view, job("b-new", "b", 2), reserved=2)
     running(view, job("c1", "c", 2, priority=5))
     assert search(view, "a", 6) == ["b-new", "c1"]
+
+
+def test_a_cohort_that_gave_back_what_it_borrowed_gives_no_more() -> None:
+    """Its queues have nothing of their own, so each of them still borrows."""
+    cohorts = [cohort("root"), cohort("lab", 4, "root")]
+    queues = [
+        queue("a", 4, "root", reclaim=ANY),
+        queue("b", 2, "root"),
+        queue("x", 0, "lab"),
+        queue("y", 0, "lab"),
+    ]
+    view = view_of(queues, cohorts)
+    for number in range(5):
+        running(view, job(f"lab-{number}", "xy"[number % 2], 1), reserved=number)
+    for number in range(3):
+        running(view, job(f"b-{number}", "b", 1, priority=5), reserved=number)
+    assert search(view, "a", 4) == ["b-2", "lab-4"]
 
 
 def test_a_borrower_may_take_from_lower_priorities_where_that_is_allowed() -> None:

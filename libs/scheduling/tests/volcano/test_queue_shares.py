@@ -231,6 +231,12 @@ CARD = "example.com/card"
             [],
         ),
         (
+            "cpu=4 memory=4Gi",
+            [queue("a", deserved="cpu=2"), queue("b", deserved="cpu=1", guarantee="memory=2Gi")],
+            [holding("b", "cpu=2 memory=1Gi", "cpu=2 memory=1Gi"), wanting("a", "cpu=1")],
+            [],
+        ),
+        (
             "cpu=4",
             [queue("a", deserved="cpu=4", state=QueueState.CLOSED), queue("b")],
             [holding("b", "cpu=4"), wanting("a", "cpu=1")],
@@ -253,6 +259,7 @@ CARD = "example.com/card"
         "never beyond the ceiling of the one that asks",
         "down to the guarantee",
         "not below the guarantee",
+        "not below what is guaranteed of something else",
         "a closed queue asks for nothing back",
         "a queue that is not reclaimable",
     ],
