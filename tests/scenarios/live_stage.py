@@ -156,6 +156,7 @@ class LiveStage:
                 seen.nodes[name] = tuple(self._naming.plain(node) for node in row.nodes)
             case Phase.FINISHED:
                 seen.finished[name] = str(row.outcome)
+                seen.pods[name] = row.pods if row.pods_now is None else row.pods_now
             case _:
                 seen.leaving.add(name)
 

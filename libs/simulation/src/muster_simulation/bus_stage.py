@@ -77,6 +77,8 @@ class BusStage:
         for document in load_documents([manifest], "scenario"):
             identity = f"{len(self._names):04d}-{document.name}"
             workload = workload_of(document, self._catalogue, identity, run.world.now_ms)
+            if self._scaled(workload):
+                continue
             queue = self._cluster_queue(workload)
             job = swarm.Job(workload=workload, cluster_queue=queue, at_ms=0)
             self._names[identity] = workload.name
@@ -86,6 +88,18 @@ class BusStage:
             )
             run.say(job, "workload_submitted", fact, f"{identity}/submit")
             run.world.run(run.world.now_ms + TRAVEL_MS)
+
+    def _scaled(self, workload: Workload) -> bool:
+        """An elastic job that is applied again under its name is scaled, as the gateway has it."""
+        job, world = self._jobs.get(workload.name), self.run.world
+        if job is None or not (workload.is_scalable and job.workload.is_scalable):
+            return False
+        counts = {pod_set.name: pod_set.count for pod_set in workload.pod_sets}
+        identity, at_ms = job.workload.id, world.now_ms
+        wish = events.ScaleRequested(workload_id=identity, counts=counts, at_ms=at_ms)
+        self.run.say(job, "scale_requested", wish, f"{identity}/scale/{at_ms}")
+        world.run(world.now_ms + TRAVEL_MS)
+        return True
 
     def finish(self, name: str) -> None:
         """As `Stage`."""
@@ -156,6 +170,7 @@ class BusStage:
             case Admitted(placement=placement):
                 seen.admitted.add(name)
                 seen.nodes[name] = tuple(self._naming.plain(node) for node in placement.nodes)
+                seen.pods[name] = len(placement.pods)
             case Finished(outcome=outcome):
                 seen.finished[name] = str(outcome)
             case Reserved() | Evicting():

@@ -46,6 +46,7 @@ from muster_scheduling.snapshot.workloads import prepare
 from muster_scheduling.volcano.floor import Room, Standing, rules_of
 from muster_simulation.manifests import DURATION, STOP_DURATION
 from muster_simulation.seating import CLAIM_MS, Seating
+from muster_simulation.sizes import ask, give_back, grow, scale, settle
 
 RETRY_BASE_MS = 1_000
 RETRY_MAX_MS = 60_000
@@ -104,6 +105,11 @@ class Guest:
     queued_at_ms: int | None = None
     unseated: str = ""
     avoided: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> bool:
+        """Whether it holds quota and is not to go."""
+        return self.phase is Phase.ADMITTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +208,7 @@ class House:
     def submit(self, workload: Workload) -> None:
         """A job arrives; one whose name is in use or that could never fit ends at once."""
         if workload.key in self._live:
-            self.tell(_refusal(workload, self.now_ms))
+            self._apply_again(self.guests[self._live[workload.key]], workload)
             return
         annotations = workload.pod_sets[0].annotations
         pending = prepare(workload, self.view.policy)
@@ -220,6 +226,17 @@ class House:
         self._live[workload.key] = workload.id
         guest.cluster_queue = self.view.add_pending(pending, self.now_ms)
         self._say(What.SUBMITTED, guest)
+
+    def _apply_again(self, guest: Guest, workload: Workload) -> None:
+        """A job whose name is in use: an elastic one is scaled."""
+        if not (guest.workload.is_scalable and workload.is_scalable):
+            self.tell(_refusal(workload, self.now_ms))
+        elif guest.runs:
+            scale(self, guest, workload)
+        else:
+            guest.workload = guest.workload.scaled({p.name: p.count for p in workload.pod_sets})
+            if self.view.remove_pending(guest.workload.id) is not None:
+                self._wait(guest, None)
 
     def end(self, workload_id: str, outcome: Outcome) -> None:
         """A job has ended by itself, or is no longer wanted."""
@@ -325,6 +342,9 @@ class House:
 
     def _admit(self, effect: ReserveQuota) -> None:
         guest = self.guests[effect.workload_id]
+        if guest.runs:
+            grow(self, guest, effect.admission)
+            return
         guest.attempt = effect.attempt
         guest.admission = effect.admission
         self._unseated.pop(effect.workload_id, None)
@@ -339,18 +359,20 @@ class House:
         self.view.mark_saved(effect.workload_id, self.now_ms)
         self._count(guest)
         self._say(What.ADMITTED, guest, nodes=guest.nodes)
+        settle(self, guest)
         attempt = guest.attempt
         self.at(self.now_ms + guest.run_ms, lambda: self._run_out(guest, attempt))
 
-    def _request(self, guest: Guest, admission: Admission) -> GangRequest:
+    def request(self, guest: Guest, admission: Admission) -> GangRequest:
+        """What a guest asks of placement for what it was granted."""
         topologies = dict(self.configuration.topologies or {})
         flavors = self.view.catalog.flavors
         request = request_for(guest.workload, admission, flavors, topologies, elastic=True)
         return replace(request, options=topology_options(self.view.policy))
 
     def _seat(self, guest: Guest, admission: Admission) -> bool:
-        request = self._request(guest, admission)
-        answer = self.seating.seat(guest.workload, request, self._standing(), self.now_ms)
+        request = self.request(guest, admission)
+        answer = self.seating.seat(guest.workload, request, self.standing(), self.now_ms)
         outcome = answer.outcome
         if isinstance(outcome, Placed):
             guest.nodes = outcome.placement.nodes
@@ -372,7 +394,8 @@ class House:
             self._make_room(guest, answer.room)
         return False
 
-    def _standing(self) -> Iterator[Standing]:
+    def standing(self) -> Iterator[Standing]:
+        """Everybody who has seats."""
         for guest in self.guests.values():
             gang = self.table.gang(guest.workload.id)
             if gang is not None:
@@ -381,14 +404,17 @@ class House:
 
     def _make_room(self, guest: Guest, room: Room) -> None:
         """Evict those who have to leave their seats; nobody else gets these before their time."""
-        self.at(self.now_ms + CLAIM_MS, self._capacity_grew)
+        self.at(self.now_ms + CLAIM_MS, self.capacity_grew)
         for workload_id, reason in sorted(room.victims.items()):
             victim = self.guests[workload_id]
-            if victim.phase is Phase.ADMITTED:
+            if victim.runs and workload_id in room.surplus:
+                give_back(self, victim, room.surplus[workload_id])
+            elif victim.runs:
                 self.view.mark_evicting(workload_id)
                 self._go(victim, str(reason), guest.workload.id)
 
-    def _capacity_grew(self) -> None:
+    def capacity_grew(self) -> None:
+        """Seats came free."""
         self._grew = True
 
     def _run_out(self, guest: Guest, attempt: int) -> None:
@@ -397,6 +423,7 @@ class House:
 
     def _go(self, guest: Guest, reason: str, by: str) -> None:
         """It must go: what it holds comes back when its pods have ended."""
+        self.view.remove_pending(guest.workload.id)
         guest.phase = Phase.EVICTING
         guest.evictions += guest.then is None
         if by:
@@ -428,6 +455,7 @@ class House:
 
     def _leave(self, guest: Guest) -> None:
         identity = guest.workload.id
+        self.view.remove_pending(identity)
         guest.held_ms += self.now_ms - guest.admitted_ms
         self.view.release(identity)
         self._count(guest)
@@ -457,6 +485,9 @@ class House:
             del self.guests[guest.workload.id]
 
     def _retry_unseated(self) -> None:
+        for guest in self.guests.values():
+            if guest.runs and self.view.pending(guest.workload.id) is not None:
+                ask(self, guest, None)
         for workload_id in list(self._unseated):
             pending = self.view.remove_pending(workload_id)
             if pending is not None:
@@ -490,7 +521,7 @@ class House:
         gang = self.table.gang(guest.workload.id)
         if gang is None or guest.admission is None:
             return False
-        outcome = replace_node(self.table, self._request(guest, guest.admission), gang, node)
+        outcome = replace_node(self.table, self.request(guest, guest.admission), gang, node)
         if not isinstance(outcome, Placed):
             return False
         self.table.release(guest.workload.id)

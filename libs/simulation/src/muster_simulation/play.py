@@ -26,6 +26,7 @@ from muster_simulation.scenario import (
     Round,
     Scenario,
 )
+from muster_simulation.sizes import pods_of
 
 QUIET_MS = 600_000
 """So long nothing may change at the end."""
@@ -43,6 +44,7 @@ class Seen:
     leaving: set[str] = field(default_factory=set[str])
     finished: dict[str, str] = field(default_factory=dict[str, str])
     nodes: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    pods: dict[str, int] = field(default_factory=dict[str, int])
     preempted: list[tuple[str, Preempted]] = field(default_factory=list["tuple[str, Preempted]"])
     evictions: int = 0
 
@@ -134,6 +136,8 @@ def differences(expected: Expectation, seen: Seen, seen_before: int) -> list[str
             found.append(f"preempted more than once: {seen.preempted[seen_before:]}")
     _compare(found, "finished", expected.finished or {}, finished)
     _compare(found, "nodes", expected.nodes or {}, nodes)
+    pods = {name: seen.pods.get(name, 0) for name in expected.pods or {}}
+    _compare(found, "pods", expected.pods or {}, pods)
     if expected.evictions_max is not None and seen.evictions > expected.evictions_max:
         found.append(f"{seen.evictions} evictions, at most {expected.evictions_max} were expected")
     return found
@@ -264,6 +268,7 @@ class CoreStage:
             case Phase.ADMITTED:
                 seen.admitted.add(name)
                 seen.nodes[name] = tuple(self._naming.plain(node) for node in guest.nodes)
+                seen.pods[name] = sum(pods_of(self.house, guest).values())
             case Phase.EVICTING:
                 seen.leaving.add(name)
             case Phase.FINISHED:

@@ -89,7 +89,10 @@ class CohortLine(Written):
 
 
 class Machines(Written):
-    """`count` equal nodes; `{n}` in the name is the number. `gpus` are devices."""
+    """`count` equal nodes; `{n}` in the name is the number. `gpus` are devices.
+
+    With a `mig_model` they are cards of that model, divided into MIG instances as pods need it.
+    """
 
     name: str = "node-{n}"
     count: int = Field(default=1, ge=1, le=20_000)
@@ -151,8 +154,9 @@ class Preempted(Written):
 class Expectation(Written):
     """What must be true after a round; what is left out is not looked at.
 
-    `admitted` and `pending` name everybody who runs or waits. `preempted` names everybody who was
-    preempted since the last round that says so, `evictions_max` bounds them all from the beginning.
+    `admitted` and `pending` name everybody who runs or waits, `pods` says how many pods of whom
+    run. `preempted` names everybody who was preempted since the last round that says so,
+    `evictions_max` bounds them all from the beginning.
     """
 
     admitted: tuple[str, ...] | None = None
@@ -161,6 +165,7 @@ class Expectation(Written):
     finished: dict[str, str] | None = None
     nodes: dict[str, tuple[str, ...]] | None = None
     evictions_max: int | None = None
+    pods: dict[str, int] | None = None
 
 
 def _form(value: Any) -> str:  # noqa: ANN401 - not validated yet

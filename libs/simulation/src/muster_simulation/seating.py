@@ -31,18 +31,23 @@ class Seating:
         self, workload: Workload, request: GangRequest, standing: Iterable[Standing], now_ms: int
     ) -> Answer:
         """Seats for a gang, held by it from now on; or who has to leave, with their nodes kept."""
-        kept = self._kept_for_others(workload.id, now_ms)
-        asked = replace(request, excluded=kept) if kept else request
-        if self.rules.decide(workload):
-            answer = seat(self.table, standing, workload, asked, self.rules, now_ms)
-        else:
-            answer = Answer(outcome=place(self.table, asked))
+        answer = self.look(workload, request, standing, now_ms)
         if isinstance(answer.outcome, Placed):
             self.table.bind(answer.outcome.gang)
             self.forget(workload.id)
         elif answer.room is not None:
             self._claims[workload.id] = _Claim(answer.room.nodes, now_ms + CLAIM_MS)
         return answer
+
+    def look(
+        self, workload: Workload, request: GangRequest, standing: Iterable[Standing], now_ms: int
+    ) -> Answer:
+        """Seats that a gang could have, none of those that are kept for others."""
+        kept = self._kept_for_others(workload.id, now_ms)
+        asked = replace(request, excluded=request.excluded | kept) if kept else request
+        if self.rules.decide(workload):
+            return seat(self.table, standing, workload, asked, self.rules, now_ms)
+        return Answer(outcome=place(self.table, asked))
 
     def forget(self, workload_id: str) -> None:
         """Keep nothing for the gang any more."""
