@@ -31,6 +31,8 @@ def simulated_nodes(scenarios: Iterable[tuple[Scenario, Naming]]) -> str:
         {
             "name": naming.shared(group.name.replace("{n}", str(number))),
             "gpus": group.gpus,
+            "gpu_model": group.mig_model or "Simulated GPU",
+            "mig": bool(group.mig_model),
             "cpu": group.resources.get("cpu", "64"),
             "memory": group.resources.get("memory", "512Gi"),
             "resources": {
@@ -154,9 +156,9 @@ class LiveStage:
             case Phase.ADMITTED | Phase.RUNNING:
                 seen.admitted.add(name)
                 seen.nodes[name] = tuple(self._naming.plain(node) for node in row.nodes)
+                seen.pods[name] = row.pods if row.pods_now is None else row.pods_now
             case Phase.FINISHED:
                 seen.finished[name] = str(row.outcome)
-                seen.pods[name] = row.pods if row.pods_now is None else row.pods_now
             case _:
                 seen.leaving.add(name)
 

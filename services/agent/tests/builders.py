@@ -1,6 +1,7 @@
 """Commands for tests."""
 
 from muster_contracts.commands import RunPod, StopPod
+from muster_domain.nodes import MigInstance
 from muster_domain.workload import Container, EnvironmentVariable, RestartPolicy
 
 
@@ -11,6 +12,7 @@ def run_pod(  # noqa: PLR0913 - a pod has that many sides
     environment: dict[str, str] | None = None,
     annotations: dict[str, str] | None = None,
     devices: dict[str, tuple[int, ...]] | None = None,
+    instances: tuple[MigInstance, ...] = (),
     image: str = "",
     directory: str = "",
     own: dict[str, str] | None = None,
@@ -42,6 +44,7 @@ def run_pod(  # noqa: PLR0913 - a pod has that many sides
         environment=environment or {},
         annotations=annotations or {},
         devices=devices or {},
+        instances=instances,
     )
 
 

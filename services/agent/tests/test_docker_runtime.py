@@ -18,6 +18,7 @@ from muster_agent.runtimes.docker import (
     container_name,
 )
 from muster_contracts.commands import RunPod
+from muster_domain.nodes import MigInstance
 
 from .bench import until
 from .builders import run_pod, shell
@@ -29,6 +30,7 @@ pytestmark = [
         not Path("/var/run/docker.sock").exists(), reason="there is no Docker engine"
     ),
 ]
+LAST_CPU = max(os.sched_getaffinity(0))
 IMAGE = os.environ.get("MUSTER_TEST_IMAGE", "muster-local/debian:slim")
 
 
@@ -41,6 +43,10 @@ def _dropped() -> Iterator[None]:
         gc.collect()
 
 
+async def divided_on_paper(pod: RunPod) -> tuple[str, ...]:
+    return tuple(f"MIG-{one.card}-{one.start}" for one in pod.instances)
+
+
 class Watching:
     def __init__(self) -> None:
         self.seen: list[RunBegan | RunEnded] = []
@@ -50,7 +56,8 @@ class Watching:
             observe=self.seen.append,
             write=lambda _task, _stream, text: self.written.append(text),
             identify=lambda _resource, index: str(index),
-            processors=lambda _pod: (),
+            divide=divided_on_paper,
+            processors=lambda pod: (LAST_CPU,) if "MUSTER_NUMA_NODES" in pod.environment else (),
         )
 
     async def end(self) -> RunEnded:
@@ -163,3 +170,37 @@ async def test_an_image_that_cannot_be_had_is_said(uid: str) -> None:
         end = await watch.end()
     assert end.exit_code == 126
     assert "cannot pull no.such.registry.invalid/nothing:1" in end.message
+
+
+async def test_a_pod_of_a_zone_is_kept_to_its_processors_and_memory(uid: str) -> None:
+    script = "grep -E '^(Cpus|Mems)_allowed_list' /proc/self/status"
+    pod = run_pod(uid, shell(script), image=IMAGE, environment={"MUSTER_NUMA_NODES": "0"})
+    async with watching() as watch:
+        watch.runtime.run(task_of(pod))
+        await watch.end()
+    kept = dict(line.split(":\t") for line in "".join(watch.written).split("\n") if line)
+    assert kept == {"Cpus_allowed_list": str(LAST_CPU), "Mems_allowed_list": "0"}
+
+
+async def test_the_engine_is_asked_for_exactly_the_devices_of_a_pod(uid: str) -> None:
+    """What it is asked, since here is no driver that could give them."""
+    pod = run_pod(
+        uid,
+        shell("exit 0"),
+        image=IMAGE,
+        devices={"nvidia.com/gpu": (2, 5)},
+        instances=(MigInstance(card=1, profile="3g.40gb", start=4),),
+    )
+    async with watching() as watch:
+        watch.runtime.run(task_of(pod))
+        for _ in range(500):
+            found = await containers_of(uid)
+            if found:
+                break
+        else:
+            pytest.fail("there is no container")
+        async with aiodocker.Docker() as engine:
+            description = await engine.containers.container(found[0].id).show()
+    (asked,) = description["HostConfig"]["DeviceRequests"]
+    assert asked["DeviceIDs"] == ["2", "5", "MIG-1-4"]
+    assert asked["Capabilities"] == [["gpu"]]

@@ -22,6 +22,8 @@ from muster_agent.runtimes.process import (
     prune_output,
 )
 from muster_contracts.commands import RunPod
+from muster_domain.errors import Conflict
+from muster_domain.nodes import MigInstance
 
 from .bench import until
 from .builders import run_pod, shell
@@ -50,6 +52,13 @@ class Watching:
         return found
 
 
+async def divided_on_paper(pod: RunPod) -> tuple[str, ...]:
+    """As a card would be that is in nobody's way; one that is numbered 9 cannot be divided."""
+    if any(one.card == 9 for one in pod.instances):
+        raise Conflict("something still computes on card 9")
+    return tuple(f"MIG-{one.card}-{one.profile}-{one.start}" for one in pod.instances)
+
+
 @asynccontextmanager
 async def watching(folder: Path, lease: Path | None = None) -> AsyncIterator[Watching]:
     seen: list[RunBegan | RunEnded] = []
@@ -60,6 +69,7 @@ async def watching(folder: Path, lease: Path | None = None) -> AsyncIterator[Wat
         observe=seen.append,
         write=lambda _task, stream, text: written.append((stream, text)),
         identify=lambda resource, index: f"MIG-{resource}-{index}",
+        divide=divided_on_paper,
         processors=lambda pod: (LAST_CPU,) if "MUSTER_NUMA_NODES" in pod.environment else (),
     )
     try:
@@ -329,6 +339,33 @@ async def test_mig_devices_are_visible_by_their_uuid(tmp_path: Path) -> None:
         watch.runtime.run(task)
         await watch.end(task)
     assert watch.text() == "MIG-nvidia.com/mig-1g.10gb-0,MIG-nvidia.com/mig-1g.10gb-2\n"
+
+
+async def test_instances_are_made_before_the_pod_starts_and_are_all_it_sees(tmp_path: Path) -> None:
+    instances = (
+        MigInstance(card=0, profile="3g.40gb", start=4),
+        MigInstance(card=1, profile="1g.10gb", start=6),
+    )
+    pod = run_pod(
+        "w1-1-0",
+        ("echo", "$(CUDA_VISIBLE_DEVICES)"),
+        instances=instances,
+        environment={"CUDA_VISIBLE_DEVICES": ""},
+    )
+    task = task_of(pod)
+    async with watching(tmp_path) as watch:
+        watch.runtime.run(task)
+        await watch.end(task)
+    assert watch.text() == "MIG-0-3g.40gb-4,MIG-1-1g.10gb-6\n"
+
+
+async def test_a_pod_whose_instances_cannot_be_made_ends_with_the_reason(tmp_path: Path) -> None:
+    taken = (MigInstance(card=9, profile="1g.10gb", start=0),)
+    task = task_of(run_pod("w1-1-0", shell("exit 0"), instances=taken))
+    async with watching(tmp_path) as watch:
+        watch.runtime.run(task)
+        end = await watch.end(task)
+    assert (end.exit_code, end.message) == (126, "something still computes on card 9")
 
 
 async def test_an_image_is_ignored_and_that_is_said_once(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from muster_domain.nodes import Device, DeviceHealth, MigProfile
+from muster_domain.quantity import Resources
 
 MIG_PREFIX = "nvidia.com/mig-"
 """Of the resource that instances of a profile count as: `nvidia.com/mig-1g.10gb`."""
@@ -88,12 +89,23 @@ def _most(profile: MigProfile) -> int:
     return count
 
 
-def instances_by_profile(device: Device) -> dict[str, int]:
-    """A divided card as instances that do not overlap: those that exist, and what is left.
+def counted_once(allocatable: Resources, devices: Iterable[Device]) -> dict[str, int]:
+    """What a node offers, each slice of its divided cards in one resource only: for the books.
 
-    What is left counts in the smallest profile, so that all of the card counts once.
+    A card counts as the instances that exist, and what is left of it as the smallest that could.
     """
-    if device.health is not DeviceHealth.HEALTHY or not device.profiles:
+    cards = [device for device in devices if device.profiles]
+    counted = dict(allocatable)
+    for resource, most in offered(cards).items():
+        counted[resource] = counted.get(resource, 0) - most
+    for card in cards:
+        for profile, count in _instances_by_profile(card).items():
+            counted[MIG_PREFIX + profile] = counted.get(MIG_PREFIX + profile, 0) + 1000 * count
+    return counted
+
+
+def _instances_by_profile(device: Device) -> dict[str, int]:
+    if device.health is not DeviceHealth.HEALTHY:
         return {}
     profiles = {profile.name: profile for profile in device.profiles}
     counts: dict[str, int] = {}

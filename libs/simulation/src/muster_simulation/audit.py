@@ -16,7 +16,7 @@ from muster_contracts.stored import (
     workload_of,
 )
 from muster_domain.conditions import Explanation
-from muster_domain.nodes import NodeCondition, Placement
+from muster_domain.nodes import Node, NodeCondition, Placement, PodAssignment
 from muster_domain.queues import ClusterQueue
 from muster_domain.states import Admitted, Evicting, Finished, Pending, Reserved
 from muster_runtime.reader import Received
@@ -46,6 +46,9 @@ class Audit:
     _devices: dict[tuple[str, str, int], str] = field(
         default_factory=dict[tuple[str, str, int], str]
     )
+    _slices: dict[tuple[str, int, str], int] = field(
+        default_factory=dict[tuple[str, int, str], int]
+    )
     _over: set[str] = field(default_factory=set[str])
     _running: dict[str, tuple[str, int, str]] = field(
         default_factory=dict[str, tuple[str, int, str]]
@@ -59,8 +62,16 @@ class Audit:
             if name in codec.EVENT_TYPES and identity not in self._seen:
                 self._seen.add(identity)
                 self.counts[name] = self.counts.get(name, 0) + 1
-                self._take(codec.decode_event(name, received.body))
+                fact = codec.decode_event(name, received.body)
+                if isinstance(fact, events.NodeRegistered):
+                    self._registered(fact.node)
+                self._take(fact)
         return self
+
+    def _registered(self, node: Node) -> None:
+        for card in node.devices:
+            for profile in card.profiles:
+                self._slices[node.name, card.index, profile.name] = profile.slices
 
     def conclude(self) -> dict[str, str]:
         """What is broken, at the end of a log after which nothing more happens."""
@@ -167,19 +178,29 @@ class Audit:
         self._unseat(key)
         self._seats[key] = fact.placement
         for pod in fact.placement.pods:
-            for resource, indices in pod.devices.items():
-                for index in indices:
-                    device = (pod.node, resource, index)
-                    holder = self._devices.setdefault(device, fact.workload_id)
-                    if holder != fact.workload_id:
-                        self._break("INV-2", f"{device} is held by {holder}, {fact.workload_id}")
+            for device in self._devices_of(pod):
+                holder = self._devices.setdefault(device, fact.workload_id)
+                if holder != fact.workload_id:
+                    self._break("INV-2", f"{device} is held by {holder}, {fact.workload_id}")
+
+    def _devices_of(self, pod: PodAssignment) -> list[tuple[str, str, int]]:
+        """What nobody else may have meanwhile; of a divided card its slices."""
+        whole = [
+            (pod.node, resource, index)
+            for resource, indices in pod.devices.items()
+            for index in indices
+        ]
+        return whole + [
+            (pod.node, f"slice of card {one.card}", one.start + number)
+            for one in pod.instances
+            for number in range(self._slices.get((pod.node, one.card, one.profile), 1))
+        ]
 
     def _unseat(self, key: tuple[str, int]) -> None:
         placement = self._seats.pop(key, None)
         for pod in placement.pods if placement is not None else ():
-            for resource, indices in pod.devices.items():
-                for index in indices:
-                    self._devices.pop((pod.node, resource, index), None)
+            for device in self._devices_of(pod):
+                self._devices.pop(device, None)
 
     def _started(self, fact: events.PodStarted) -> None:
         if fact.pod_uid in self._over:

@@ -11,6 +11,7 @@
 | node_registered, node_condition_changed     | a node's report, a node's turn            |
 | tokens_reported                             | requests to served models                 |
 | devices_observed                            | how busy devices of attempts were         |
+| interval_closed                             | a closing that nobody else has told       |
 
 Times are the owners' own: those in the states, and the envelope's where a state has none.
 """
@@ -19,6 +20,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from muster_contracts import codec, envelope, events, subjects
+from muster_contracts.intervals import IntervalClosed
 from muster_contracts.observations import (
     BLOCK_MS,
     MINUTE_MS,
@@ -30,6 +32,7 @@ from muster_contracts.observations import (
 from muster_contracts.subjects import Service
 from muster_contracts.tokens import TokensReported
 from muster_domain.errors import InvalidValue
+from muster_domain.mig import counted_once, offered
 from muster_domain.money import split
 from muster_domain.nodes import Node, PodAssignment
 from muster_domain.quantity import scale
@@ -70,6 +73,7 @@ INPUTS: tuple[str, ...] = (
     subjects.facts_of(Service.AGENT, "devices_observed"),
     subjects.facts_of(Service.PLACEMENT, "node_condition_changed"),
     subjects.facts_of(Service.GATEWAY, "tokens_reported"),
+    subjects.facts_of(Service.ACCOUNTING, "interval_closed"),
 )
 """The subjects of the log that accounting reads."""
 
@@ -126,6 +130,8 @@ def read_fact(received: Received) -> Fact | None:
             return _report(node, at_ms, said.id)
         case TokensReported(uses=uses):
             return Requests(at_ms=at_ms, uses=uses)
+        case IntervalClosed(workload_id=workload_id, attempt=number):
+            return _closed(workload_id, number, fact.at_ms, 0)
         case DevicesObserved():
             return Observed(at_ms=at_ms, observations=tuple(_observations(fact)))
         case events.NodeConditionChanged(node=name, condition=condition, at_ms=since_ms):
@@ -207,9 +213,9 @@ def _report(node: Node, at_ms: int, identity: str) -> NodeReport:
         node=node.name,
         at_ms=at_ms,
         id=identity,
-        allocatable=node.allocatable,
+        allocatable=counted_once(node.allocatable, node.devices),
         labels=node.labels,
-        devices=frozenset(device.resource for device in node.devices),
+        devices=frozenset((*(device.resource for device in node.devices), *offered(node.devices))),
     )
 
 
@@ -318,6 +324,7 @@ def _seat(
         entry = on_nodes.setdefault(pod.node, _OnNode([]))
         entry.pods += 1
         entry.devices += sum(len(indices) for indices in pod.devices.values())
+        entry.devices += len(pod.instances)
     requests = scale(asked.requests, len(pods)) if asked is not None else {}
     total = {**requests, **granted.usage}
     nodes = sorted(counts)

@@ -19,6 +19,7 @@ from muster_agent.inventory import NodeIdentity
 from muster_agent.letters import Postman
 from muster_agent.lookout import Lookout
 from muster_agent.machine import RestartRules
+from muster_agent.mig import Divider
 from muster_agent.nvml import Gpus
 from muster_agent.observing import GAPS_MAX, Sampler, observe
 from muster_agent.output import OutputReader, OutputWriter
@@ -28,8 +29,9 @@ from muster_agent.runtimes.keeper import steady_ms
 from muster_agent.runtimes.process import ProcessRuntime, prune_output
 from muster_agent.runtimes.simulated import SimulatedRuntime
 from muster_agent.settings import AgentSettings, parse_labels, parse_taints
-from muster_agent.simulation import simulated_nodes
+from muster_agent.simulation import divided, simulated_nodes
 from muster_agent.store import AgentStore
+from muster_contracts.commands import RunPod
 from muster_contracts.streams import PODS
 from muster_contracts.subjects import Service
 from muster_domain.errors import Transient
@@ -82,10 +84,20 @@ class _Agent:
         await self._boot(tuple(node.name for node in nodes))
         for node in nodes:
             self._host.offer(node.name, Seen(node))
+        by_name = {node.name: node for node in nodes}
+
+        def divide(pod: RunPod) -> None:
+            node = by_name.get(pod.environment.get("MUSTER_NODE", ""))
+            after = node if node is None else divided(node, pod.instances)
+            if after is not None and after != node:
+                by_name[after.name] = after
+                self._host.offer(after.name, Seen(after))
+
         runtime = SimulatedRuntime(
             duration_ms=self._settings.agent_simulated_duration_ms,
             observe=self._host.observe,
             now_ms=now_ms,
+            divide=divide,
         )
         await Control(self._host, runtime, self._settings).listen(self._bus)
         await self._run(runtime)
@@ -101,7 +113,7 @@ class _Agent:
             taints=parse_taints(settings.agent_taints),
             address=settings.agent_address,
         )
-        gpus = Gpus()
+        gpus = Gpus(divided=settings.agent_mig == "dynamic")
         lookout = Lookout(
             identity,
             settings.folder,
@@ -129,6 +141,14 @@ class _Agent:
 
     def _runtime(self, name: str, lookout: Lookout) -> Runtime:
         write = partial(self._output.write, name)
+        divider = Divider(lambda: self._host.active_pods(name))
+
+        async def divide(pod: RunPod) -> tuple[str, ...]:
+            instances = await divider.divide(pod)
+            if instances:
+                await lookout.look()
+            return instances
+
         if self._settings.agent_runtime == "docker":
             return DockerRuntime(
                 aiodocker.Docker(),
@@ -136,6 +156,7 @@ class _Agent:
                 write=write,
                 identify=lookout.identify,
                 processors=lookout.processors,
+                divide=divide,
             )
         return ProcessRuntime(
             self._settings.folder,
@@ -144,6 +165,7 @@ class _Agent:
             write=write,
             identify=lookout.identify,
             processors=lookout.processors,
+            divide=divide,
         )
 
     async def _boot(self, names: tuple[str, ...]) -> None:

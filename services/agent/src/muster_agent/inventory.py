@@ -5,10 +5,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from muster_agent.nvml import GpuReading
+from muster_agent.nvml import GpuReading, InstanceReading
 from muster_contracts.pod_environment import ADDRESS_LABEL, GPU_RESOURCE
-from muster_domain.mig import MIG_PREFIX
-from muster_domain.nodes import Device, DeviceHealth, Node, NumaZone
+from muster_domain.mig import MIG_CARD, MIG_PREFIX, offered
+from muster_domain.nodes import Device, DeviceHealth, MigInstance, Node, NumaZone
 from muster_domain.selectors import Labels, Taint
 
 _MIB = 1024 * 1024
@@ -61,11 +61,13 @@ def node_of(
         "cpu": machine.cpu_milli,
         "memory": machine.memory_bytes * 1000,
         "ephemeral-storage": machine.disk_bytes * 1000,
-        **{device.resource: 0 for device in devices},
+        **{device.resource: 0 for device in devices if not device.profiles},
     }
     for device in devices:
-        if device.health is DeviceHealth.HEALTHY:
+        if device.health is DeviceHealth.HEALTHY and not device.profiles:
             allocatable[device.resource] += 1000
+    for resource, most in offered(devices).items():
+        allocatable[resource] = allocatable.get(resource, 0) + most
     return Node(
         name=identity.name,
         allocatable=allocatable,
@@ -81,7 +83,52 @@ def identifiers(gpus: tuple[GpuReading, ...]) -> dict[tuple[str, int], str]:
     return {(resource, index): uuid for resource, index, uuid, *_ in _numbered(gpus)}
 
 
+def slot_of(card: int, start: int) -> tuple[str, int]:
+    """How an instance of a divided card is told from others among what is given out."""
+    return f"{MIG_CARD}/{card}", start
+
+
 def _devices(gpus: tuple[GpuReading, ...], use: DeviceUse) -> tuple[Device, ...]:
+    return (*_numbered_devices(gpus, use), *_divided_cards(gpus, use))
+
+
+def _divided_cards(gpus: tuple[GpuReading, ...], use: DeviceUse) -> list[Device]:
+    return [
+        Device(
+            index=gpu.index,
+            resource=MIG_CARD,
+            model=gpu.name,
+            memory_bytes=gpu.memory_bytes,
+            numa_node=gpu.numa_node,
+            health=DeviceHealth.FAILED if gpu.fault else DeviceHealth.HEALTHY,
+            pci_bus=gpu.pci_bus,
+            profiles=gpu.profiles,
+            instances=tuple(
+                found for one in gpu.instances if (found := _instance(gpu, one, use)) is not None
+            ),
+        )
+        for gpu in gpus
+        if gpu.profiles
+    ]
+
+
+def _instance(gpu: GpuReading, one: InstanceReading, use: DeviceUse) -> MigInstance | None:
+    """An instance as it is reported. One of a profile that Muster does not make is others'."""
+    fitting = [p for p in gpu.profiles if p.slices == one.slices and one.start in p.starts]
+    same = [profile for profile in fitting if profile.name == one.profile]
+    chosen = same or fitting
+    if not chosen:
+        return None
+    health = _health("", one.processes, use, slot_of(gpu.index, one.start))
+    return MigInstance(
+        card=gpu.index,
+        profile=chosen[0].name,
+        start=one.start,
+        health=health if same or not one.profile else DeviceHealth.HELD_BY_OTHERS,
+    )
+
+
+def _numbered_devices(gpus: tuple[GpuReading, ...], use: DeviceUse) -> tuple[Device, ...]:
     return tuple(
         Device(
             index=index,
@@ -107,7 +154,7 @@ def _numbered(gpus: tuple[GpuReading, ...]) -> list[_Numbered]:
     for gpu in gpus:
         if not gpu.partitioned:
             found.append((GPU_RESOURCE, gpu.index, gpu.uuid, gpu, gpu.memory_bytes, gpu.processes))
-        for one in gpu.instances:
+        for one in gpu.instances if not gpu.profiles else ():
             resource = MIG_PREFIX + one.profile
             index = instances.get(resource, 0)
             instances[resource] = index + 1

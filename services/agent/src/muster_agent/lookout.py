@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from muster_agent.inventory import DeviceUse, NodeIdentity, identifiers, node_of
+from muster_agent.inventory import DeviceUse, NodeIdentity, identifiers, node_of, slot_of
 from muster_agent.machine_reading import owners_of, read_machine
 from muster_agent.nvml import Gpus
 from muster_contracts.commands import RunPod
@@ -69,7 +69,8 @@ class Lookout:
                 for pod in pods.values()
                 for resource, indices in pod.devices.items()
                 for index in indices
-            },
+            }
+            | {slot_of(one.card, one.start) for pod in pods.values() for one in pod.instances},
         )
         self._identifiers = identifiers(gpus)
         node = node_of(self._identity, machine, gpus, use)

@@ -7,30 +7,34 @@ from typing import Protocol, cast
 
 import pynvml
 
+from muster_agent.mig import MigLibrary, made, mig_devices, must_be_absent, offers
+from muster_domain.nodes import MigProfile
+
 _SYS_PCI = Path("/sys/bus/pci/devices")
 _DOMAIN_DIGITS = 4
-_ABSENT = (
-    pynvml.NVML_ERROR_NOT_SUPPORTED,
-    pynvml.NVML_ERROR_NOT_FOUND,
-    pynvml.NVML_ERROR_INVALID_ARGUMENT,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceReading:
-    """One MIG instance. `profile` as in `1g.10gb`; processes by id."""
+    """One MIG instance. `profile` as in `1g.10gb`; processes by id.
+
+    `start` is its first slice and `slices` their number, where its card is divided as pods need it.
+    """
 
     uuid: str
     profile: str
     memory_bytes: int
     processes: tuple[int, ...] = ()
+    start: int = 0
+    slices: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuReading:
     """One GPU. `fault` says why it is unusable; `processes` compute on it, by id.
 
-    With `partitioned` it is used through its MIG instances only. `pci_bus` is its bus address,
+    With `partitioned` it is used through its MIG instances only, with `profiles` also through any
+    that could be made. `pci_bus` is its bus address,
     `links` are the indices of the GPUs that NVLink connects it to, also through switches.
     """
 
@@ -43,6 +47,7 @@ class GpuReading:
     processes: tuple[int, ...] = ()
     partitioned: bool = False
     instances: tuple[InstanceReading, ...] = ()
+    profiles: tuple[MigProfile, ...] = ()
     pci_bus: str = ""
     links: tuple[int, ...] = ()
 
@@ -55,21 +60,15 @@ class _Utilization(Protocol):
     gpu: int
 
 
-class _Process(Protocol):
-    pid: int
-
-
 class _Pci(Protocol):
     busId: str | bytes  # noqa: N815 - NVML's name
 
 
-class NvmlLibrary(Protocol):
+class NvmlLibrary(MigLibrary, Protocol):
     """The part of `pynvml` that is used. Every call may raise `pynvml.NVMLError`."""
 
     def nvmlInit(self) -> None: ...  # noqa: N802, D102 - NVML's names
     def nvmlDeviceGetCount(self) -> int: ...  # noqa: N802, D102
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> object: ...  # noqa: N802, D102
-    def nvmlDeviceGetUUID(self, handle: object) -> str: ...  # noqa: N802, D102
     def nvmlDeviceGetName(self, handle: object) -> str: ...  # noqa: N802, D102
     def nvmlDeviceGetMemoryInfo(self, handle: object) -> _Memory: ...  # noqa: N802, D102
     def nvmlDeviceGetPciInfo(self, handle: object) -> _Pci: ...  # noqa: N802, D102
@@ -77,25 +76,28 @@ class NvmlLibrary(Protocol):
         self, one: object, other: object, index: int
     ) -> int: ...
     def nvmlDeviceGetRemappedRows(self, handle: object) -> Sequence[int]: ...  # noqa: N802, D102
-    def nvmlDeviceGetComputeRunningProcesses(  # noqa: N802, D102
-        self, handle: object
-    ) -> list[_Process]: ...
     def nvmlDeviceGetUtilizationRates(  # noqa: N802, D102
         self, handle: object
     ) -> _Utilization: ...
     def nvmlDeviceGetMigMode(self, handle: object) -> Sequence[int]: ...  # noqa: N802, D102
-    def nvmlDeviceGetMaxMigDeviceCount(self, handle: object) -> int: ...  # noqa: N802, D102
-    def nvmlDeviceGetMigDeviceHandleByIndex(  # noqa: N802, D102
-        self, handle: object, index: int
-    ) -> object: ...
 
 
 class Gpus:
-    """Reads all GPUs. A GPU that has fallen off the bus is still known by what it was."""
+    """Reads all GPUs. A GPU that has fallen off the bus is still known by what it was.
 
-    def __init__(self, library: NvmlLibrary | None = None, *, pci_devices: Path = _SYS_PCI) -> None:
+    With `divided`, cards in MIG mode may be divided anew, and say how.
+    """
+
+    def __init__(
+        self,
+        library: NvmlLibrary | None = None,
+        *,
+        pci_devices: Path = _SYS_PCI,
+        divided: bool = False,
+    ) -> None:
         self._nvml = library or cast("NvmlLibrary", pynvml)
         self._pci_devices = pci_devices
+        self._divided = divided
         self._ready = False
         self._known: dict[int, GpuReading] = {}
 
@@ -148,6 +150,10 @@ class Gpus:
         nvml = self._nvml
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
         partitioned, instances = self._partitions(handle)
+        profiles: tuple[MigProfile, ...] = ()
+        if partitioned and self._divided:
+            profiles = tuple(offer.profile for offer in offers(nvml, handle))
+            instances = self._places(handle, instances)
         bus = _written(nvml.nvmlDeviceGetPciInfo(handle).busId)
         return GpuReading(
             index=index,
@@ -163,6 +169,7 @@ class Gpus:
             processes=() if partitioned else self._processes(handle),
             partitioned=partitioned,
             instances=instances,
+            profiles=profiles,
         )
 
     def _processes(self, handle: object) -> tuple[int, ...]:
@@ -173,7 +180,7 @@ class Gpus:
         try:
             *_, failed = self._nvml.nvmlDeviceGetRemappedRows(handle)
         except pynvml.NVMLError as error:
-            _must_be_absent(error)
+            must_be_absent(error)
             return ""
         return "a faulty memory row could not be replaced" if failed else ""
 
@@ -182,26 +189,37 @@ class Gpus:
         try:
             current, _ = nvml.nvmlDeviceGetMigMode(handle)
         except pynvml.NVMLError as error:
-            _must_be_absent(error)
+            must_be_absent(error)
             return False, ()
         if not current:
             return False, ()
-        instances: list[InstanceReading] = []
-        for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
-            try:
-                instance = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
-            except pynvml.NVMLError as error:
-                _must_be_absent(error)
-                continue
-            instances.append(
-                InstanceReading(
-                    uuid=nvml.nvmlDeviceGetUUID(instance),
-                    profile=nvml.nvmlDeviceGetName(instance).rpartition("MIG ")[2],
-                    memory_bytes=int(nvml.nvmlDeviceGetMemoryInfo(instance).total),
-                    processes=self._processes(instance),
-                )
+        instances = [
+            InstanceReading(
+                uuid=nvml.nvmlDeviceGetUUID(instance),
+                profile=nvml.nvmlDeviceGetName(instance).rpartition("MIG ")[2],
+                memory_bytes=int(nvml.nvmlDeviceGetMemoryInfo(instance).total),
+                processes=self._processes(instance),
             )
+            for instance in mig_devices(nvml, handle)
+        ]
         return True, tuple(instances)
+
+    def _places(
+        self, handle: object, instances: tuple[InstanceReading, ...]
+    ) -> tuple[InstanceReading, ...]:
+        """Where on the card each instance is, also of those that no device shows."""
+        nvml = self._nvml
+        by_uuid = {instance.uuid: instance for instance in instances}
+        shown: dict[int, InstanceReading] = {}
+        for device in mig_devices(nvml, handle):
+            reading = by_uuid.get(nvml.nvmlDeviceGetUUID(device))
+            if reading is not None:
+                shown[nvml.nvmlDeviceGetGpuInstanceId(device)] = reading
+        hidden = InstanceReading(uuid="", profile="", memory_bytes=0)
+        return tuple(
+            replace(shown.get(one.number, hidden), start=one.start, slices=one.slices)
+            for one in made(nvml, handle)
+        )
 
     def _is_linked(self, handle: object, other: int) -> bool:
         """Whether NVLink connects two GPUs; one that does not answer is connected to none."""
@@ -222,9 +240,3 @@ class Gpus:
 
 def _written(bus_id: str | bytes) -> str:
     return (bus_id.decode() if isinstance(bus_id, bytes) else bus_id).lower()
-
-
-def _must_be_absent(error: pynvml.NVMLError) -> None:
-    """Raise the error again unless it says that there is no such thing on this GPU."""
-    if getattr(error, "value", None) not in _ABSENT:
-        raise error

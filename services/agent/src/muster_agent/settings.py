@@ -30,6 +30,11 @@ class AgentSettings(ServiceSettings):
     agent_runtime: Literal["process", "docker", "none"] = Field(
         default="process", description="How pods run; none only reports the machine"
     )
+    agent_mig: Literal["static", "dynamic"] = Field(
+        default="static",
+        description="Whether cards in MIG mode keep the instances that they have, or are divided"
+        " anew as pods need it",
+    )
     agent_heartbeat_interval_ms: int = Field(default=2_000, ge=50, description="A sign of life")
     agent_inventory_interval_ms: int = Field(
         default=10_000, ge=50, description="How often the machine is looked at for changes"

@@ -23,7 +23,8 @@ from muster_agent.inventory import DeviceUse, MachineReading, NodeIdentity, node
 from muster_agent.nvml import GpuReading
 from muster_agent.settings import parse_labels, parse_taints
 from muster_domain.errors import InvalidValue
-from muster_domain.nodes import Node
+from muster_domain.mig import known_profiles, slots_of
+from muster_domain.nodes import Device, MigInstance, Node
 from muster_domain.quantity import parse_quantity_milli
 
 NODES_MAX = 20_000
@@ -34,7 +35,10 @@ _FIX = "write for example 16x4gpu:zone=a,rack=r{n/4}, or a YAML list of groups"
 
 
 class SimulatedGroup(BaseModel):
-    """Equal nodes. Quantities as in Kubernetes; GPUs are spread evenly over the NUMA nodes."""
+    """Equal nodes. Quantities as in Kubernetes; GPUs are spread evenly over the NUMA nodes.
+
+    With `mig` the GPUs, of a model that is known, are divided into MIG instances as pods need it.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
 
@@ -43,6 +47,7 @@ class SimulatedGroup(BaseModel):
     gpus: int = Field(default=0, ge=0, le=64)
     gpu_model: str = "Simulated GPU"
     gpu_memory: str = "80Gi"
+    mig: bool = False
     cpu: str = "64"
     memory: str = "512Gi"
     disk: str = "1Ti"
@@ -123,6 +128,13 @@ def _node(group: SimulatedGroup, number: int, digits: int) -> Node:
         architecture="amd64",
         system="linux",
     )
+    profiles = known_profiles(group.gpu_model, _whole(group.gpu_memory)) if group.mig else ()
+    if group.mig and not profiles:
+        raise InvalidValue(
+            f"it is not known how {group.gpu_model!r} is divided",
+            field="gpu_model",
+            fix="write for example NVIDIA A100-SXM4-80GB, H100, H200, B200 or A30",
+        )
     gpus = tuple(
         GpuReading(
             index=index,
@@ -130,12 +142,33 @@ def _node(group: SimulatedGroup, number: int, digits: int) -> Node:
             name=group.gpu_model,
             memory_bytes=_whole(group.gpu_memory),
             numa_node=index * group.numa_nodes // group.gpus,
+            partitioned=group.mig,
+            profiles=profiles,
         )
         for index in range(group.gpus)
     )
     node = node_of(identity, machine, gpus, DeviceUse(owners={}, given_out=frozenset()))
     more = {name: parse_quantity_milli(value) for name, value in group.resources.items()}
     return replace(node, allocatable={**node.allocatable, **more}, simulated=True)
+
+
+def divided(node: Node, instances: tuple[MigInstance, ...]) -> Node:
+    """The node once its cards have these instances; others of the same slices are gone."""
+    devices: list[Device] = []
+    for device in node.devices:
+        profiles = {profile.name: profile for profile in device.profiles}
+        made = [one for one in instances if one.card == device.index and one.profile in profiles]
+        slots = 0
+        for one in made:
+            slots |= slots_of(profiles[one.profile], one.start)
+        kept = [
+            one
+            for one in device.instances
+            if not slots_of(profiles[one.profile], one.start) & slots
+        ]
+        found = sorted((*kept, *made), key=lambda one: one.start)
+        devices.append(replace(device, instances=tuple(found)) if device.profiles else device)
+    return replace(node, devices=tuple(devices))
 
 
 def _number(number: int, match: re.Match[str]) -> str:

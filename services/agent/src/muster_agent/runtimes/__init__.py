@@ -4,7 +4,7 @@ A runtime starts a run at most once, however often it is asked, also across rest
 and says when the run began and when nothing of it exists any more.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from muster_agent.pods import RunBegan, RunEnded, RunTask
@@ -19,6 +19,10 @@ Write = Callable[[RunTask, str, str], None]
 
 Processors = Callable[[RunPod], tuple[int, ...]]
 """The processors that a pod is kept to; none for all."""
+
+
+Divide = Callable[[RunPod], Awaitable[tuple[str, ...]]]
+"""Makes a pod's MIG instances and gives their UUIDs. Raises `Conflict` where it cannot."""
 
 
 class Runtime(Protocol):

@@ -23,13 +23,14 @@ from muster_agent.pods import (
     RunTask,
     checkpoint_of,
 )
-from muster_agent.runtimes import Observe, Processors, Write
+from muster_agent.runtimes import Divide, Observe, Processors, Write
 from muster_contracts.envelope import derived_id
 from muster_contracts.pod_environment import (
     GPU_RESOURCE,
     container_environment,
     expand,
 )
+from muster_domain.errors import Conflict
 from muster_domain.mig import MIG_PREFIX
 
 RETRY_S = 1.0
@@ -55,12 +56,14 @@ class DockerRuntime:
         write: Write,
         identify: Callable[[str, int], str],
         processors: Processors,
+        divide: Divide,
     ) -> None:
         self._engine = engine
         self._observe = observe
         self._write = write
         self._identify = identify
         self._processors = processors
+        self._divide = divide
         self._follows: dict[ContainerRun, asyncio.Task[None]] = {}
         self._wanted: dict[ContainerRun, str] = {}
         self._errands: set[asyncio.Task[None]] = set()
@@ -121,6 +124,9 @@ class DockerRuntime:
                 _log.warning("engine refuses", pod=task.id.pod_uid, error=error.message)
             except (ClientError, OSError, TimeoutError) as error:
                 _log.warning("engine does not answer", pod=task.id.pod_uid, error=str(error))
+            except Conflict as error:
+                self._finish(task, EXIT_CANNOT_RUN, str(error))
+                return
             else:
                 return
             await asyncio.sleep(RETRY_S)
@@ -144,7 +150,7 @@ class DockerRuntime:
         self._finish(task, int(result["StatusCode"]), "")
 
     async def _create(self, task: RunTask) -> DockerContainer:
-        config = self._config(task)
+        config = self._config(task, await self._divide(task.pod))
         for tries in (1, 2):
             try:
                 return await self._engine.containers.create(config, name=container_name(task.id))
@@ -164,7 +170,7 @@ class DockerRuntime:
                 _NOT_FOUND, f"cannot pull {image}: {error.message}"
             ) from error
 
-    def _config(self, task: RunTask) -> dict[str, Any]:
+    def _config(self, task: RunTask, instances: tuple[str, ...]) -> dict[str, Any]:
         container = task.container
         given = {**task.pod.environment, "MUSTER_POD_UID": task.pod.pod_uid}
         variables = container_environment(given, container)
@@ -174,10 +180,12 @@ class DockerRuntime:
             if resource == GPU_RESOURCE or resource.startswith(MIG_PREFIX)
             for index in task.pod.devices[resource]
         ]
+        devices += instances
         host: dict[str, Any] = {"NetworkMode": "host", "Init": True}
         processors = self._processors(task.pod)
         if processors:
             host["CpusetCpus"] = ",".join(str(cpu) for cpu in processors)
+            host["CpusetMems"] = given["MUSTER_NUMA_NODES"]
         if devices:
             host["DeviceRequests"] = [
                 {"Driver": "nvidia", "DeviceIDs": devices, "Capabilities": [["gpu"]]}

@@ -9,8 +9,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 
@@ -26,7 +27,7 @@ from muster_agent.pods import (
     RunTask,
     checkpoint_of,
 )
-from muster_agent.runtimes import Observe, Processors, Write, keeper
+from muster_agent.runtimes import Divide, Observe, Processors, Write, keeper
 from muster_agent.runtimes.tail import Tail
 from muster_contracts.pod_environment import (
     command_line,
@@ -34,6 +35,7 @@ from muster_contracts.pod_environment import (
     device_variables,
 )
 from muster_contracts.subjects import token
+from muster_domain.errors import Conflict
 from muster_domain.mig import MIG_PREFIX
 
 POLL_S = 0.1
@@ -55,7 +57,7 @@ DeviceIdentifier = Callable[[str, int], str]
 class ProcessRuntime:
     """Runs commands in the node's own file system, as the agent's user."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it tells, and what of the machine a pod gets
         self,
         folder: Path,
         lease: Path,
@@ -64,6 +66,7 @@ class ProcessRuntime:
         write: Write,
         identify: DeviceIdentifier,
         processors: Processors,
+        divide: Divide,
     ) -> None:
         self._folder = folder
         self._lease = lease
@@ -71,6 +74,7 @@ class ProcessRuntime:
         self._write = write
         self._identify = identify
         self._processors = processors
+        self._divide = divide
         self._watches: dict[ContainerRun, _Watch] = {}
 
     def run(self, task: RunTask) -> None:
@@ -107,6 +111,7 @@ class ProcessRuntime:
             environment = self._environment(task)
             watch = _Watch(task, self._folder, self._lease, environment, self._observe, self._write)
             watch.processors = self._processors(task.pod)
+            watch.devices = partial(self._devices, task)
             self._watches[task.id] = watch
             watch.follow(wanted)
         return watch
@@ -120,15 +125,18 @@ class ProcessRuntime:
             "MUSTER_POD_UID": task.pod.pod_uid,
             MARK: mark_of(task.id),
         }
+        return container_environment(given, task.container)
+
+    async def _devices(self, task: RunTask) -> dict[str, str]:
+        """What makes a pod's MIG instances visible, which exist from now on."""
         instances = tuple(
             self._identify(resource, index)
             for resource in sorted(task.pod.devices)
             if resource.startswith(MIG_PREFIX)
             for index in task.pod.devices[resource]
         )
-        if instances:
-            given |= device_variables(instances)
-        return container_environment(given, task.container)
+        instances += await self._divide(task.pod)
+        return device_variables(instances) if instances else {}
 
 
 def mark_of(run: ContainerRun) -> str:
@@ -182,6 +190,7 @@ class _Watch:
             output_file(folder, task.pod.pod_uid, task.id.container, name) for name in STREAMS
         ]
         self.processors: tuple[int, ...] = ()
+        self.devices: Callable[[], Awaitable[dict[str, str]]] | None = None
         self._tails: list[Tail] = []
         self._keeper: subprocess.Popen[bytes] | None = None
         self._wanted: signal.Signals | None = None
@@ -221,12 +230,17 @@ class _Watch:
             await asyncio.wait([self._following])
 
     async def _follow(self) -> None:
-        command = command_line(self._task.container, self._environment)
-        if not command:
-            self._finish(EXIT_CANNOT_RUN, "the container has no command to run as a process")
-            return
         try:
+            if self.devices is not None and self._wanted is None and not self._claimed():
+                self._environment |= await self.devices()
+            command = command_line(self._task.container, self._environment)
+            if not command:
+                self._finish(EXIT_CANNOT_RUN, "the container has no command to run as a process")
+                return
             self._begin(command)
+        except Conflict as error:
+            self._finish(EXIT_CANNOT_RUN, str(error))
+            return
         except OSError as error:
             self._finish(EXIT_CANNOT_RUN, f"cannot start: {error}")
             return

@@ -12,6 +12,7 @@ from muster_agent.pods import (
     RunTask,
 )
 from muster_agent.runtimes import Observe
+from muster_contracts.commands import RunPod
 
 DURATION = "muster.dev/simulated-duration-ms"
 EXIT_CODE = "muster.dev/simulated-exit-code"
@@ -23,9 +24,20 @@ EXIT_KILLED = 137
 
 
 class SimulatedRuntime:
-    """Ends runs by timer. A run that was seen before goes on as if it had never been let go."""
+    """Ends runs by timer. A run that was seen before goes on as if it had never been let go.
 
-    def __init__(self, *, duration_ms: int, observe: Observe, now_ms: Callable[[], int]) -> None:
+    `divide` makes a pod's MIG instances, on paper as well.
+    """
+
+    def __init__(
+        self,
+        *,
+        duration_ms: int,
+        observe: Observe,
+        now_ms: Callable[[], int],
+        divide: Callable[[RunPod], None] | None = None,
+    ) -> None:
+        self._divide = divide
         self._duration_ms = duration_ms
         self._observe = observe
         self._now_ms = now_ms
@@ -43,6 +55,8 @@ class SimulatedRuntime:
         except ValueError as error:
             self._end_in(0, task, EXIT_CANNOT_RUN, str(error))
             return
+        if self._divide is not None and task.pod.instances:
+            self._divide(task.pod)
         now_ms = self._now_ms()
         since_ms = now_ms if task.since_ms is None else task.since_ms
         self._end_in(since_ms + duration_ms - now_ms, task, exit_code)
