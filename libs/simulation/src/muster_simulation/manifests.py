@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from muster_domain.errors import InvalidValue
+from muster_domain.mig import MIG_CARD, known_profiles, offered
 from muster_domain.nodes import Device, Node
 from muster_domain.policy import Policy
 from muster_domain.quantity import parse_quantity_milli
@@ -42,6 +43,7 @@ STOP_DURATION = "muster.dev/simulated-stop-ms"
 EXIT_CODE = "muster.dev/simulated-exit-code"
 FOR_EVER_MS = 10 * 365 * 86_400_000
 PLENTY = "1000000"
+CARD_BYTES = 80 * 2**30
 _CLUSTER_WIDE = (
     "ClusterQueue", "Cohort", "HyperNode", "ResourceFlavor", "Topology", "WorkloadPriorityClass",
 )  # fmt: skip
@@ -314,7 +316,11 @@ def _tables(line: Line) -> list[Quotas]:
 def _node(group: Machines, number: int, naming: Naming) -> Node:
     allocatable = {name: parse_quantity_milli(text) for name, text in group.resources.items()}
     gpu = "nvidia.com/gpu"
-    if group.gpus:
+    devices = tuple(Device(index=index, resource=gpu) for index in range(group.gpus))
+    if group.mig_model:
+        devices = tuple(_divided_card(group.mig_model, index) for index in range(group.gpus))
+        allocatable |= offered(devices)
+    elif group.gpus:
         allocatable[gpu] = group.gpus * 1000
     labels = dict(group.labels)
     if naming.prefix:
@@ -323,8 +329,18 @@ def _node(group: Machines, number: int, naming: Naming) -> Node:
         name=naming.shared(group.name.replace("{n}", str(number))),
         allocatable=allocatable,
         labels=labels,
-        devices=tuple(Device(index=index, resource=gpu) for index in range(group.gpus)),
+        devices=devices,
         simulated=True,
+    )
+
+
+def _divided_card(model: str, index: int) -> Device:
+    return Device(
+        index=index,
+        resource=MIG_CARD,
+        model=model,
+        memory_bytes=CARD_BYTES,
+        profiles=known_profiles(model, CARD_BYTES),
     )
 
 

@@ -97,6 +97,7 @@ class Machines(Written):
     name: str = "node-{n}"
     count: int = Field(default=1, ge=1, le=20_000)
     gpus: int = Field(default=0, ge=0, le=64)
+    mig_model: str = ""
     resources: dict[str, str] = {}
     labels: dict[str, str] = {}
 
