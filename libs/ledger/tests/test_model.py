@@ -64,6 +64,18 @@ SHRINK_PRECEDENCE = [
     (Result.SHRUNK, HoldState.POSTED, {CPU: 500, GPU: 0}),
     (Result.SHRUNK, HoldState.PENDING, {}),
 ]
+GROW_PRECEDENCE = [
+    (Result.AMOUNT_NEGATIVE, None, {CPU: -1}),
+    (Result.NOT_FOUND, None, {CPU: 1}),
+    (Result.ALREADY_VOIDED, HoldState.VOIDED, {CPU: 1}),
+    (Result.ALREADY_RELEASED, HoldState.RELEASED, {CPU: 1}),
+    (Result.ALREADY_EXPIRED, HoldState.EXPIRED, {CPU: 1}),
+    (Result.NOT_POSTED, HoldState.PENDING, {CPU: 1}),
+    (Result.AMOUNT_NOT_LARGER, HoldState.POSTED, {CPU: 501, GPU: 1999}),
+    (Result.AMOUNT_NOT_LARGER, HoldState.POSTED, {CPU: 900}),
+    (Result.EXISTS, HoldState.POSTED, {CPU: 500, GPU: 2000}),
+    (Result.GROWN, HoldState.POSTED, {CPU: 501, GPU: 2000, ("other", "cpu"): 1}),
+]
 MOVE_PRECEDENCE = {
     Move.POST: [
         (Result.NOT_FOUND, None),
@@ -124,15 +136,39 @@ def test_shrink_answers_by_precedence(
     assert expected.changed == (dict(ledger.balances()) != before)
 
 
+@pytest.mark.parametrize(("expected", "state", "amounts"), GROW_PRECEDENCE)
+def test_grow_answers_by_precedence(
+    expected: Result, state: HoldState | None, amounts: dict[tuple[str, str], int]
+) -> None:
+    ledger = ledger_with(state)
+    before = dict(ledger.balances())
+
+    assert ledger.grow(ID, amounts) is expected
+    assert state_of(ledger) is state
+    assert expected.changed == (dict(ledger.balances()) != before)
+
+
+def test_what_grew_is_stored_and_given_back_whole() -> None:
+    ledger = ledger_with(HoldState.POSTED)
+    ledger.grow(ID, {CPU: 800, GPU: 2000})
+    fields = {name: value for name, value in ledger.take_changes().items() if value is not None}
+    again = Ledger.from_fields(fields)
+    assert again.balance("queue-a", *CPU) == Balance(used_milli=800)
+    again.release(ID, now_ms=50)
+    assert dict(again.balances()) == {}
+
+
 def test_tables_walk_the_documented_order() -> None:
     assert in_order([row[0] for row in RESERVE_PRECEDENCE])
     assert in_order([row[0] for row in SHRINK_PRECEDENCE])
+    assert in_order([row[0] for row in GROW_PRECEDENCE])
     for rows in MOVE_PRECEDENCE.values():
         assert in_order([result for result, _ in rows])
 
 
 def test_every_result_is_reached_by_some_row() -> None:
-    reached = {row[0] for row in RESERVE_PRECEDENCE} | {row[0] for row in SHRINK_PRECEDENCE}
+    tables = (RESERVE_PRECEDENCE, SHRINK_PRECEDENCE, GROW_PRECEDENCE)
+    reached = {row[0] for table in tables for row in table}
     for rows in MOVE_PRECEDENCE.values():
         reached |= {result for result, _ in rows}
 
