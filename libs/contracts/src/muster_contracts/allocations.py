@@ -110,6 +110,8 @@ class Assets:
 class NodePrice:
     """The price that is applied to a resource of a node now; `hourly` None where there is none.
 
+    It is that of the `pool`, or without one that of the flavor.
+
     `hourly` is a decimal text in the currency, per `per` of the resource and hour.
     """
 
@@ -121,6 +123,7 @@ class NodePrice:
     per: str
     written: str
     effective_from_ms: int | None = None
+    pool: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

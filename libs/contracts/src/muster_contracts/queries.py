@@ -534,6 +534,8 @@ class CostReport:
 class PriceRow:
     """The price of one resource in one flavor, from `effective_from_ms` until the next one.
 
+    That of a `pool`, the nodes of one name or with some labels, has no flavor and counts there.
+
     `hourly` is the price that is applied, a decimal text in `currency` per `per` and hour, exact or
     cut at 12 places; `written` is the price as it was given.
     """
@@ -545,11 +547,12 @@ class PriceRow:
     currency: str
     written: str
     effective_from_ms: int | None = None
+    pool: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceList:
-    """All prices, sorted by flavor, resource and time."""
+    """All prices, sorted by flavor, pool, resource and time."""
 
     currency: str
     rows: tuple[PriceRow, ...]

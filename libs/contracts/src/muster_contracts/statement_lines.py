@@ -36,6 +36,7 @@ def line_of(line: Line) -> StatementLine:
         user=charge.user,
         labels=charge.labels,
         corrects=line.corrects,
+        pool=charge.pool,
     )
 
 
@@ -62,6 +63,7 @@ def read_line(line: StatementLine) -> Line:
         team=line.team,
         user=line.user,
         labels=line.labels,
+        pool=line.pool,
     )
     return Line(charge=charge, corrects=line.corrects)
 

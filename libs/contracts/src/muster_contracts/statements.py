@@ -65,7 +65,8 @@ class StatementLine:
     `kind` is usage, or one that belongs to nobody: idle, reserved, unavailable, overallocated,
     uncommitted. `charge_class` of usage is nominal or borrowed; of a queue that pays by quota it is
     unused too, for quota that it did not use, and lent, a credit. `corrects` names the earlier
-    period that it puts right. It was held at times within `[start_ms, end_ms)`.
+    period that it puts right. It was held at times within `[start_ms, end_ms)`. The price is that
+    of the `pool` of nodes, or without one that of the flavor.
     """
 
     kind: str
@@ -89,6 +90,7 @@ class StatementLine:
     user: str = ""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     corrects: str = ""
+    pool: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from muster_domain.budgets import PERCENT, Budget, BudgetWindow
 from muster_domain.money import nearest
 from muster_rating.attempts import Pair
 from muster_rating.periods import Period, periods_in
-from muster_rating.prices import PriceBook
+from muster_rating.prices import PriceBook, RatedWindow
 from muster_rating.windows import Window
 
 ACCOUNTS_MAX = 1_000
@@ -64,7 +64,10 @@ class Span:
 def most_micros(
     usage: Mapping[Pair, int], prices: PriceBook, span: Span, period: Window
 ) -> int | None:
-    """The most that milli-units by pair can cost in a period, rounded up; None without a price."""
+    """The most that milli-units by pair can cost in a period, rounded up; None without a price.
+
+    Where pods will sit is not known, so the dearest pool counts if it is dearer than the flavor.
+    """
     part = period.clip(span.from_ms, span.until_ms)
     most = Fraction(0)
     for (flavor, resource), quantity in usage.items():
@@ -72,7 +75,7 @@ def most_micros(
         for rated in prices.windows(flavor, resource, part):
             if rated.price is None:
                 return None
-            rate = rated.price.micros_per_unit * quantity
+            rate = _dearest(prices, flavor, resource, rated) * quantity
             whole += rate * rated.window.length_ms
             dearest = max(dearest, rate)
         most += min(whole, dearest * span.longest_ms)
@@ -80,10 +83,10 @@ def most_micros(
 
 
 def cost_micros(usage: Mapping[Pair, int], prices: PriceBook, window: Window) -> int:
-    """What milli-units by pair cost over a window, rounded once; what has no price is free."""
+    """What milli-units by pair cost at most in a window, rounded once; without a price, nothing."""
     cost = sum(
         (
-            rated.price.micros_per_unit * quantity * rated.window.length_ms
+            _dearest(prices, flavor, resource, rated) * quantity * rated.window.length_ms
             for (flavor, resource), quantity in usage.items()
             for rated in prices.windows(flavor, resource, window)
             if rated.price is not None
@@ -91,6 +94,13 @@ def cost_micros(usage: Mapping[Pair, int], prices: PriceBook, window: Window) ->
         Fraction(0),
     )
     return nearest(cost)
+
+
+def _dearest(prices: PriceBook, flavor: str, resource: str, rated: RatedWindow) -> Fraction:
+    """Micros of a unit on the node on which it would cost the most."""
+    dear = prices.dearest_pool(flavor, resource, rated.window)
+    found = [price.micros_per_unit for price in (rated.price, dear) if price is not None]
+    return max(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,7 +69,10 @@ class FlavorMap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacitySpan:
-    """A node had this much of a resource in `[start_ms, end_ms)`. `usable`: it took pods."""
+    """A node had this much of a resource in `[start_ms, end_ms)`. `usable`: it took pods.
+
+    `labels` are the node's; spans that meet are told apart where they differ.
+    """
 
     node: str
     flavor: str
@@ -78,6 +81,7 @@ class CapacitySpan:
     start_ms: int
     end_ms: int | None
     usable: bool
+    labels: Labels = field(default_factory=dict[str, str], compare=False)
 
 
 def capacity_spans(facts: Iterable[NodeFact], maps: Sequence[FlavorMap]) -> list[CapacitySpan]:
@@ -127,6 +131,7 @@ def _node_spans(facts: list[NodeFact], maps: Sequence[FlavorMap]) -> Iterator[Ca
                 start_ms=start_ms,
                 end_ms=end_ms,
                 usable=phase.usable,
+                labels=phase.report.labels,
             )
         yield from open_spans.values()
         open_spans = merged
@@ -138,6 +143,7 @@ def _continues(before: CapacitySpan, quantity_milli: int, phase: _Phase) -> bool
         before.end_ms == phase.start_ms
         and before.quantity_milli == quantity_milli
         and before.usable == phase.usable
+        and before.labels == phase.report.labels
     )
 
 

@@ -7,11 +7,11 @@ where queues pay by quota what nobody pays for, has lines of its own, so the lin
 to capacity x price x time.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from muster_domain.money import ChargingBasis, round_rows
+from muster_domain.money import ChargingBasis, round_rows, split
 from muster_domain.selectors import Labels
 from muster_rating.attempts import Pair, settled
 from muster_rating.borrowing import loans
@@ -21,8 +21,9 @@ from muster_rating.charging import LENT, UNUSED, Quotas, charged
 from muster_rating.holdings import Holding, holdings_by_pair
 from muster_rating.metering import Balance, balance
 from muster_rating.policies import PolicyVersion, policy_windows
-from muster_rating.prices import ALWAYS_MS, PriceBook, RatedWindow
+from muster_rating.prices import ALWAYS_MS, Price, PriceBook, RatedWindow
 from muster_rating.report import Books, RowKind
+from muster_rating.scopes import PricedPart, by_price, rated_windows
 from muster_rating.slices import add_all
 from muster_rating.windows import Window
 
@@ -38,7 +39,8 @@ class Charge:
 
     `klass` tells usage inside the queue's quota from what was borrowed, from quota that the queue
     pays for and left unused, and from what it gets back for having lent. It was held at times
-    within `[start_ms, end_ms)`. Lines of what nobody held have no owner.
+    within `[start_ms, end_ms)`. Lines of what nobody held have no owner. `pool` is whose price it
+    is, if not the flavor's.
     """
 
     kind: RowKind
@@ -61,6 +63,7 @@ class Charge:
     team: str = ""
     user: str = ""
     labels: Labels = field(default_factory=dict[str, str])
+    pool: str = ""
 
     @property
     def of_quota(self) -> bool:
@@ -75,7 +78,7 @@ class Charge:
             f"ClusterQueue/{self.cluster_queue}" if self.of_quota else self.workload_id,
             self.attempt,
             self.klass,
-            self.flavor,
+            f"{self.flavor}@{self.pool}" if self.pool else self.flavor,
             self.resource,
             self.price_from_ms,
         )
@@ -94,12 +97,12 @@ def charges(
     costs: dict[ChargeKey, Fraction] = {}
     for pair in sorted({*holdings, *spans}):
         held = [h for h in holdings.get(pair, ()) if window.overlap_ms(h.reserved_ms, h.end_ms)]
-        for rated in prices.windows(*pair, window):
-            rate = rated.price.micros_per_unit if rated.price is not None else Fraction(0)
+        for rated in rated_windows(prices, pair, spans.get(pair, ()), window):
             for part, version in policy_windows(policy, rated.window):
-                stretch = RatedWindow(part, rated.price)
+                stretch = replace(rated, window=part)
                 for charge in _of_pair(books, pair, held, spans.get(pair, ()), stretch, version):
                     key = charge.key
+                    rate = Fraction(0) if charge.hourly is None else _rate(charge)
                     drafts[key] = _joined(drafts[key], charge) if key in drafts else charge
                     costs[key] = costs.get(key, Fraction(0)) + rate * charge.quantity
     order = sorted(drafts)
@@ -130,21 +133,65 @@ def _of_pair(
         add_all(borrowed, found.borrowed)
         add_all(quotas.lent, found.lent)
         add_all(quotas.unused, found.unused)
-    lines: list[Charge] = []
-    for holding in held:
-        quantity = holding.held(window)
-        above = min(quantity, borrowed.get(holding.attempt.key, 0))
-        parts = {NOMINAL: quantity - above}
-        if version.terms_of(holding.owner.cluster_queue).basis is not ChargingBasis.COMMITMENT:
-            parts[BORROWED] = above
-        lines += [_of_holding(holding, pair, klass, n, rated) for klass, n in parts.items() if n]
+    parts = by_price(pair, held, spans, rated)
+    lines = [
+        line
+        for holding in held
+        for line in _of_attempt(holding, pair, borrowed, _shares(holding, parts, rated, version))
+    ]
     lines += _of_quota(pair, quotas, rated, version)
     yield from lines
-    total = balance(pair, held, spans, window)
-    rest = total.capacity - sum(line.quantity for line in lines)
-    for kind, quantity in _nobodys(total, rest, version).items():
-        if quantity:
-            yield _charge(kind, pair, quantity, rated, window)
+    reserved = balance(pair, held, spans, window).reserved
+    totals = [balance(pair, part.holdings, part.capacity, window) for part in parts]
+    kept = split(reserved, [total.idle + total.reserved for total in totals])
+    for part, total, of_gangs in zip(parts, totals, kept, strict=True):
+        pool = "" if part.price is None else part.price.pool
+        rest = total.capacity - sum(line.quantity for line in lines if line.pool == pool)
+        free = total.idle + total.reserved - of_gangs
+        balanced = replace(total, idle=free, reserved=of_gangs)
+        for kind, quantity in _nobodys(balanced, rest, version).items():
+            if quantity:
+                yield _charge(kind, pair, quantity, RatedWindow(window, part.price), window)
+
+
+def _shares(
+    holding: Holding, parts: Sequence[PricedPart], rated: RatedWindow, version: PolicyVersion
+) -> list[tuple[RatedWindow, int, bool]]:
+    """What was held at each price, and whether what was borrowed of it is charged.
+
+    Quota is of a flavor and paid at its price; usage is on nodes and paid at theirs.
+    """
+    terms, window = version.terms_of(holding.owner.cluster_queue), rated.window
+    pays_loan = terms.basis is not ChargingBasis.COMMITMENT
+    if terms.by_quota or len(parts) == 1:
+        return [(rated, holding.held(window), pays_loan)]
+    return [
+        (RatedWindow(window, part.price), mine.held(window), pays_loan)
+        for part in parts
+        for mine in part.holdings
+        if mine.attempt.key == holding.attempt.key
+    ]
+
+
+def _of_attempt(
+    holding: Holding,
+    pair: Pair,
+    borrowed: Mapping[tuple[str, int], int],
+    shares: Sequence[tuple[RatedWindow, int, bool]],
+) -> Iterator[Charge]:
+    quantities = [quantity for _, quantity, _ in shares]
+    above = min(sum(quantities), borrowed.get(holding.attempt.key, 0))
+    for (rated, quantity, pays_loan), loan in zip(shares, split(above, quantities), strict=True):
+        for klass, part in ((NOMINAL, quantity - loan), (BORROWED, loan if pays_loan else 0)):
+            if part:
+                yield _of_holding(holding, pair, klass, part, rated)
+
+
+def _rate(charge: Charge) -> Fraction:
+    price = Price(
+        flavor="", resource="", hourly=charge.hourly or Fraction(0), per_milli=charge.per_milli
+    )
+    return price.micros_per_unit
 
 
 def _of_quota(
@@ -202,4 +249,5 @@ def _charge(kind: RowKind, pair: Pair, quantity: int, rated: RatedWindow, part: 
         per="1" if price is None else price.per,
         price_from_ms=ALWAYS_MS if price is None else price.effective_from_ms,
         micros=0,
+        pool="" if price is None else price.pool,
     )

@@ -4,7 +4,7 @@ Sharing is done for each (flavor, resource) and for each stretch of time with on
 milli-unit-milliseconds by largest remainder, so nothing is lost and nothing is charged twice.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from muster_domain.errors import InvalidValue
@@ -104,19 +104,22 @@ def share_by_node(
     return shared, left
 
 
-def share_by_owner(idle: int, quotas: Quotas) -> tuple[dict[str, int], int]:
-    """Idle time to the queues that reserved it; the rest is nobody's quota.
+def share_by_owner(idles: Sequence[int], quotas: Quotas) -> list[tuple[dict[str, int], int]]:
+    """Parts of the idle time to the queues that reserved it; the rest is nobody's quota.
 
     A queue owns what it neither used nor lent. Where queues own more than was idle, since quota
-    exceeds the capacity that took pods, each gets its proportion.
+    exceeds the capacity that took pods, each gets its proportion, of every part.
     """
     owned = {
         queue: max(0, unused - quotas.lent.get(queue, 0))
         for queue, unused in sorted(quotas.unused.items())
     }
-    total = sum(owned.values())
-    parts = split(min(idle, total), list(owned.values()))
-    return dict(zip(owned, parts, strict=True)), max(0, idle - total)
+    whole = min(sum(idles), sum(owned.values()))
+    found: list[tuple[dict[str, int], int]] = []
+    for idle, reserved in zip(idles, split(whole, idles), strict=True):
+        parts = split(reserved, list(owned.values()))
+        found.append((dict(zip(owned, parts, strict=True)), idle - reserved))
+    return found
 
 
 def charged(

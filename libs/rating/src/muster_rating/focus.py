@@ -150,7 +150,8 @@ def _capacity(charge: Charge) -> str:
 
 def _price_id(charge: Charge) -> str:
     since = "" if charge.price_from_ms == ALWAYS_MS else f"@{utc_text(charge.price_from_ms)}"
-    return f"{charge.flavor}/{charge.resource}{since}"
+    pool = f"@{charge.pool}" if charge.pool else ""
+    return f"{charge.flavor}{pool}/{charge.resource}{since}"
 
 
 def _description(charge: Charge) -> str:

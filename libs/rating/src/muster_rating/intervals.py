@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
-from muster_rating.attempts import Attempt, Owner, settled
+from muster_rating.attempts import Attempt, Owner, Pair, settled
+from muster_rating.capacity import CapacitySpan
 from muster_rating.holdings import Holding, holdings_by_pair
-from muster_rating.prices import Price, PriceBook
+from muster_rating.prices import Price, PriceBook, RatedWindow
+from muster_rating.scopes import by_price, rated_windows
+from muster_rating.slices import spans_by_pair
 from muster_rating.windows import Window
 
 
@@ -52,41 +55,53 @@ class Interval:
         return None if self.price is None else self.price.micros_per_unit * self.unit_time
 
 
-def intervals(attempts: Iterable[Attempt], prices: PriceBook, window: Window) -> Iterator[Interval]:
+def intervals(
+    attempts: Iterable[Attempt],
+    prices: PriceBook,
+    window: Window,
+    capacity: Iterable[CapacitySpan] = (),
+) -> Iterator[Interval]:
     """The intervals in a window, by flavor, resource, workload and attempt.
 
-    `attempts` are all that may have held something in it.
+    `attempts` are all that may have held something in it; `capacity` tells which nodes have prices
+    of their own.
     """
-    for (flavor, resource), holdings in holdings_by_pair(settled(attempts)).items():
+    spans = spans_by_pair(capacity)
+    for pair, holdings in holdings_by_pair(settled(attempts)).items():
+        of_pair = spans.get(pair, [])
         for holding in holdings:
             waiting = window.clip(holding.reserved_ms, holding.waited_until_ms)
-            yield from _cut(holding, flavor, resource, IntervalKind.WAITING, waiting, prices)
-            if holding.seated_ms is not None:
-                held = window.clip(holding.seated_ms, holding.end_ms)
-                yield from _cut(holding, flavor, resource, IntervalKind.HELD, held, prices)
+            for rated in prices.windows(*pair, waiting):
+                quantity = holding.waiting_milli
+                yield from _cut(holding, pair, IntervalKind.WAITING, quantity, rated, waiting)
+            if holding.seated_ms is None:
+                continue
+            held = window.clip(holding.seated_ms, holding.end_ms)
+            for rated in rated_windows(prices, pair, of_pair, held):
+                for part in by_price(pair, [holding], (), rated):
+                    quantity = sum(of_price.held_milli for of_price in part.holdings)
+                    at_price = RatedWindow(rated.window, part.price)
+                    yield from _cut(holding, pair, IntervalKind.HELD, quantity, at_price, held)
 
 
 def _cut(
     holding: Holding,
-    flavor: str,
-    resource: str,
+    pair: Pair,
     kind: IntervalKind,
-    window: Window,
-    prices: PriceBook,
+    quantity_milli: int,
+    rated: RatedWindow,
+    whole: Window,
 ) -> Iterator[Interval]:
-    waits = kind is IntervalKind.WAITING
-    quantity_milli = holding.waiting_milli if waits else holding.held_milli
-    if not quantity_milli or not window.length_ms:
+    if not quantity_milli or not rated.window.length_ms:
         return
-    for rated in prices.windows(flavor, resource, window):
-        yield Interval(
-            attempt=holding.attempt,
-            owner=holding.owner,
-            flavor=flavor,
-            resource=resource,
-            kind=kind,
-            quantity_milli=quantity_milli,
-            window=rated.window,
-            is_open=holding.end_ms is None and rated.window.end_ms == window.end_ms,
-            price=rated.price,
-        )
+    yield Interval(
+        attempt=holding.attempt,
+        owner=holding.owner,
+        flavor=pair[0],
+        resource=pair[1],
+        kind=kind,
+        quantity_milli=quantity_milli,
+        window=rated.window,
+        is_open=holding.end_ms is None and rated.window.end_ms == whole.end_ms,
+        price=rated.price,
+    )

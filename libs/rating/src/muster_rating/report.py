@@ -6,7 +6,7 @@ capacity x price x time, whatever the dimension, the idle policy and the chargin
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 
@@ -26,8 +26,9 @@ from muster_rating.dimensions import QUEUE, KeyOf, key_of
 from muster_rating.holdings import Holding, holdings_by_pair
 from muster_rating.observations import AttemptKey, Observation, Observations
 from muster_rating.policies import PolicyVersion, policy_windows
-from muster_rating.prices import Price, PriceBook
+from muster_rating.prices import Price, PriceBook, RatedWindow
 from muster_rating.rollups import NOBODY, Holder, Roll, absorb, between
+from muster_rating.scopes import by_price, rated_windows
 from muster_rating.slices import Metered, Slice, add, measure, spans_by_pair
 from muster_rating.windows import Window
 
@@ -156,14 +157,19 @@ def cost_table(
             observations=books.observations,
         )
         found = [
-            (builder.measure(metered, books.rolls, part), rated.price, version)
-            for rated in prices.windows(*pair, window)
+            (builder.measure(metered, books.rolls, part), replace(rated, window=part), version)
+            for rated in rated_windows(prices, pair, metered.capacity, window)
             for part, version in policy_windows(rules.policy, rated.window)
         ]
-        if pair in spans or any(part.cells for part, _, _ in found):
-            for part, price, version in found:
-                builder.add(part, pair, price, version)
+        if pair in spans or any(whole.cells for whole, _, _ in found):
+            for whole, rated, version in found:
+                builder.add(whole, builder.parts(whole, metered, rated), pair, version)
     return builder.finish(window, has_open=any(attempt.is_open for attempt in attempts))
+
+
+_Parts = list[tuple[Price | None, Slice[str]]]
+_Shared = tuple[dict[str, int], int]
+"""What each key pays for of some idle time, and what is left."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -197,6 +203,23 @@ class _Builder:
                 absorb(found, rolled, lambda holder: self._key_of_holder(holder, flavor))
         return found
 
+    def parts(self, whole: Slice[str], metered: Metered, rated: RatedWindow) -> _Parts:
+        """A pair while no price changed, by the price of its nodes, the flavor's own first."""
+        if not rated.by_node:
+            return [(rated.price, whole)]
+        pair, nodes = metered.pair, self.rules.idle is IdlePolicy.NODE
+        found: _Parts = []
+        for part in by_price(pair, metered.holdings, metered.capacity, rated):
+            of_price: Slice[str] = Slice()
+            alone = Metered(pair=pair, holdings=part.holdings, capacity=part.capacity, catalogs=())
+            measure(of_price, alone, rated.window, lambda h: self._key_of(h, pair[0]), nodes=nodes)
+            found.append((part.price, of_price))
+        reserved = split(whole.balance.reserved, [of.balance.idle for _, of in found])
+        for (_, of_price), kept in zip(found, reserved, strict=True):
+            free = of_price.balance.idle
+            of_price.balance = replace(of_price.balance, idle=free - kept, reserved=kept)
+        return found
+
     def _key_of(self, holding: Holding, flavor: str) -> str | None:
         if self.keep is not None and not self.keep(holding.owner):
             return None
@@ -208,15 +231,27 @@ class _Builder:
             return None
         return self.key(NOBODY, owner, flavor)
 
-    def add(
-        self, found: Slice[str], pair: Pair, price: Price | None, version: PolicyVersion
-    ) -> None:
-        """Price a slice and add it to the rows."""
+    def add(self, found: Slice[str], parts: _Parts, pair: Pair, version: PolicyVersion) -> None:
+        """Price a slice by its parts and add it to the rows."""
         resource = pair[1]
-        if price is not None:
-            self.capacity_cost += price.micros_per_unit * found.balance.capacity
-        elif found.balance.capacity or found.balance.held:
-            self.unpriced.add(pair)
+        for price, part in parts:
+            if price is not None:
+                self.capacity_cost += price.micros_per_unit * part.balance.capacity
+                for key, cell in part.cells.items():
+                    lost_cost = price.micros_per_unit * cell.lost
+                    self._row(RowKind.USAGE, key).lost_cost += lost_cost
+            elif part.balance.capacity or part.balance.held:
+                self.unpriced.add(pair)
+        self._show_time(found, resource)
+        if version.by_quota:
+            self._charge_quota(found, parts, resource, version)
+            return
+        idles = [part.balance.idle for _, part in parts]
+        owners = share_by_owner(idles, found.quotas)
+        for (price, part), owned in zip(parts, owners, strict=True):
+            self._charge_usage(part, resource, price, self._share(part, found, owned))
+
+    def _show_time(self, found: Slice[str], resource: str) -> None:
         for key, cell in found.cells.items():
             row = self._row(RowKind.USAGE, key)
             add(row.held, resource, cell.held)
@@ -225,23 +260,19 @@ class _Builder:
             add(row.waiting, resource, cell.waiting)
             add(row.observed, resource, cell.observed)
             add(row.busy, resource, cell.busy)
-            if price is not None:
-                row.lost_cost += price.micros_per_unit * cell.lost
         if self.by == QUEUE and self.keep is None:
             for queue, quantity in found.quotas.lent.items():
                 add(self._row(RowKind.USAGE, queue).lent, resource, quantity)
             for queue, quantity in found.quotas.nominal.items():
                 if quantity:
                     add(self._row(RowKind.USAGE, queue).nominal, resource, quantity)
-        if version.by_quota:
-            self._charge_quota(found, resource, price, version)
-        else:
-            self._charge_usage(found, resource, price)
 
-    def _charge_usage(self, found: Slice[str], resource: str, price: Price | None) -> None:
+    def _charge_usage(
+        self, found: Slice[str], resource: str, price: Price | None, of_idle: _Shared
+    ) -> None:
         for key, cell in found.cells.items():
             self._charge(self._row(RowKind.USAGE, key), resource, cell.held, price)
-        shared, idle = self._share(found)
+        shared, idle = of_idle
         for key, quantity in shared.items():
             if quantity:
                 row = self._row(RowKind.USAGE, key)
@@ -259,8 +290,9 @@ class _Builder:
         for kind, quantity in nobodys.items():
             self._charge_nobody(kind, resource, quantity, price)
 
-    def _share(self, found: Slice[str]) -> tuple[dict[str, int], int]:
-        idle = found.balance.idle
+    def _share(self, part: Slice[str], found: Slice[str], owned: _Shared) -> _Shared:
+        """Who pays for the idle time of a part, in proportion to all that was found."""
+        idle = part.balance.idle
         match self.rules.idle:
             case IdlePolicy.NONE:
                 return {}, 0
@@ -271,20 +303,26 @@ class _Builder:
             case IdlePolicy.PROPORTIONAL:
                 shared, left = share(idle, found.held, found.others)
             case IdlePolicy.NODE:
-                shared, left = share_by_node(idle, found.idle_on, found.held_on, found.others_on)
+                shared, left = share_by_node(idle, part.idle_on, part.held_on, part.others_on)
             case IdlePolicy.OWNER:
-                shared, left = share_by_owner(idle, found.quotas)
+                shared, left = owned
         return shared, left if self.keep is None else 0
 
     def _charge_quota(
-        self, found: Slice[str], resource: str, price: Price | None, version: PolicyVersion
+        self, found: Slice[str], parts: _Parts, resource: str, version: PolicyVersion
     ) -> None:
-        rest = found.balance.capacity
-        for queue, parts in charged(found.held, found.quotas, version).items():
-            quantity = sum(parts.values())
-            self._charge(self._row(RowKind.USAGE, queue), resource, quantity, price)
-            rest -= quantity
-        self._charge_nobody(RowKind.UNCOMMITTED, resource, rest, price)
+        """Quota is of a flavor and paid at its price; usage is on nodes and paid at theirs."""
+        rest = [part.balance.capacity for _, part in parts]
+        for queue, paid in charged(found.held, found.quotas, version).items():
+            row = self._row(RowKind.USAGE, queue)
+            usage = not version.terms_of(queue).by_quota
+            for place, (price, part) in enumerate(parts):
+                of_quota = 0 if place else sum(paid.values())
+                quantity = part.held.get(queue, 0) if usage else of_quota
+                self._charge(row, resource, quantity, price)
+                rest[place] -= quantity
+        for (price, _), quantity in zip(parts, rest, strict=True):
+            self._charge_nobody(RowKind.UNCOMMITTED, resource, quantity, price)
 
     def _charge_nobody(
         self, kind: RowKind, resource: str, quantity: int, price: Price | None

@@ -44,6 +44,7 @@ from muster_rating.opencost.windows import (
 )
 from muster_rating.prices import ALWAYS_MS, PriceBook
 from muster_rating.report import Books
+from muster_rating.scopes import price_on_node, rated_windows
 from muster_rating.windows import Window
 
 ANSWER_BYTES_MAX = 1_000_000
@@ -173,12 +174,10 @@ def _unpriced(spans: Iterable[CapacitySpan], prices: PriceBook, window: Window) 
         (span.flavor, span.resource)
         for span in spans
         if window.overlap_ms(span.start_ms, span.end_ms) and component_of(span.resource)
+        for rated in rated_windows(prices, (span.flavor, span.resource), [span], window)
+        if rated.by_node.get(span.node, rated.price) is None
     }
-    return tuple(
-        f"{flavor}/{resource}"
-        for flavor, resource in sorted(pairs)
-        if any(rated.price is None for rated in prices.windows(flavor, resource, window))
-    )
+    return tuple(f"{flavor}/{resource}" for flavor, resource in sorted(pairs))
 
 
 def assets(
@@ -218,9 +217,9 @@ def _rate(entry: Allocation, span: CapacitySpan, part: Window, prices: PriceBook
     entry.time[component] = span.quantity_milli * part.length_ms
     entry.cost[component] = sum(
         (
-            rated.price.micros_per_unit * span.quantity_milli * rated.window.length_ms
-            for rated in prices.windows(span.flavor, span.resource, part)
-            if rated.price is not None
+            price.micros_per_unit * span.quantity_milli * rated.window.length_ms
+            for rated in rated_windows(prices, (span.flavor, span.resource), [span], part)
+            if (price := rated.by_node.get(span.node, rated.price)) is not None
         ),
         Fraction(0),
     )
@@ -243,7 +242,7 @@ def node_prices(spans: Sequence[CapacitySpan], prices: PriceBook, now_ms: int) -
     for span in sorted(spans, key=lambda span: (span.node, span.resource)):
         if not Window(now_ms, now_ms + 1).overlap_ms(span.start_ms, span.end_ms):
             continue
-        price = prices.at(span.flavor, span.resource, now_ms)
+        price = price_on_node(prices, span, now_ms)
         always = price is None or price.effective_from_ms == ALWAYS_MS
         rows.append(
             NodePrice(
@@ -254,6 +253,7 @@ def node_prices(spans: Sequence[CapacitySpan], prices: PriceBook, now_ms: int) -
                 hourly=None if price is None else exact(price.hourly),
                 per="" if price is None else price.per,
                 written="" if price is None else price.written,
+                pool="" if price is None else price.pool,
                 effective_from_ms=None if always or price is None else price.effective_from_ms,
             )
         )

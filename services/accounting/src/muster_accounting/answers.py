@@ -128,7 +128,8 @@ def _sorted(quantities: Mapping[str, int]) -> dict[str, int]:
 def price_list(prices: PriceBook) -> PriceList:
     """Every price as it is applied and as it was written."""
     rows = sorted(
-        prices.prices, key=lambda price: (price.flavor, price.resource, price.effective_from_ms)
+        prices.prices,
+        key=lambda price: (price.flavor, price.pool, price.resource, price.effective_from_ms),
     )
     return PriceList(
         currency=prices.currency,
@@ -140,6 +141,7 @@ def price_list(prices: PriceBook) -> PriceList:
                 per=price.per,
                 currency=prices.currency,
                 written=price.written,
+                pool=price.pool,
                 effective_from_ms=None
                 if price.effective_from_ms == ALWAYS_MS
                 else price.effective_from_ms,

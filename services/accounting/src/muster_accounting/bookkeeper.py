@@ -207,8 +207,9 @@ class Bookkeeper:
         rolled: bool = False,
         edges: Sequence[int] = (),
     ) -> T:
-        """Compute from books; rolls have none of the edges inside."""
+        """Compute from books; rolls have none of the edges inside, and do not tell pools apart."""
         with self.metrics.report_seconds.time():
+            rolled = rolled and not self.prices.pools
             rolls, live = await self._rolls(window, edges) if rolled else ([], [window])
             found = {
                 attempt.key: attempt

@@ -147,7 +147,7 @@ async def _by_day(
     spans = View(declarations, (), await store.node_facts()).spans
     for day in _days(window):
         seated = with_node_flavors(await store.attempts_in(day), spans)
-        if found := await asyncio.to_thread(list, intervals(seated, prices, day)):
+        if found := await asyncio.to_thread(list, intervals(seated, prices, day, spans)):
             yield found
 
 

@@ -13,6 +13,7 @@ from muster_domain.tokens import DriftStatus
 from muster_rating.capacity import CapacitySpan
 from muster_rating.opencost.filters import sanitised
 from muster_rating.prices import PriceBook
+from muster_rating.scopes import price_on_node
 from muster_rating.windows import Window
 
 MILLI = 1000
@@ -168,7 +169,7 @@ class AccountingMetrics:
     ) -> None:
         total = Fraction(0)
         for span in spans:
-            price = prices.at(span.flavor, span.resource, now_ms)
+            price = price_on_node(prices, span, now_ms)
             hourly = None if price is None else price.hourly / price.per_milli
             total += (hourly or 0) * span.quantity_milli
             if not is_gpu(span.resource):

@@ -19,7 +19,7 @@ def period_asked(month: str, zone: str, now_ms: int) -> Period:
 def commitment_page(
     quota: QuotaPage, silent: tuple[str, ...], listed: PriceList, period: Period
 ) -> CommitmentPage:
-    """What every quota comes to in a period."""
+    """What every quota comes to in a period; it is of flavors, so no price of a pool counts."""
     cohorts = {row.cluster_queue: row.cohort for row in quota.rows}
     quotas = [
         Quota(
@@ -77,5 +77,6 @@ def _price_book(listed: PriceList) -> PriceBook:
                 else row.effective_from_ms,
             )
             for row in listed.rows
+            if not row.pool
         ),
     )

@@ -48,8 +48,8 @@ _FOCUS_TYPES = {
 }
 _LINE_COLUMNS = (
     "corrects", "kind", "charge_class", "team", "user", "namespace", "workload", "workload_id",
-    "attempt", "cluster_queue", "flavor", "resource", "quantity", "start_ms", "end_ms", "hourly",
-    "per", "micros",
+    "attempt", "cluster_queue", "flavor", "pool", "resource", "quantity", "start_ms", "end_ms",
+    "hourly", "per", "micros",
 )  # fmt: skip
 _LINE_NUMBERS = ("attempt", "quantity", "start_ms", "end_ms", "micros")
 _LINE_TYPES: Mapping[str, ColumnType] = dict.fromkeys(_LINE_NUMBERS, ColumnType.INTEGER)

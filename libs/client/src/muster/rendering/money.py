@@ -1,5 +1,6 @@
 """`muster budget` and `muster statement`: bars of what is left, and what a month came to."""
 
+from datetime import UTC, datetime
 from fractions import Fraction
 
 from rich.table import Table
@@ -10,7 +11,6 @@ from muster_contracts.budgets import BudgetPage, BudgetRow
 from muster_contracts.commitments import CommitmentPage
 from muster_contracts.statements import PolicyInForce, StatementView, TermsOfQueue
 from muster_domain.money import MICROS, ChargingBasis, format_decimal
-from muster_rating.periods import utc_text
 
 BAR_WIDTH = 24
 _MILLI_MS_PER_HOUR = 3_600_000 * 1000
@@ -103,12 +103,15 @@ def statement_heading(view: StatementView) -> str:
 
 def policy_line(policy: PolicyInForce) -> str:
     """A version of a ChargingPolicy: `finance from 2026-07-01T00:00:00Z: ia by commitment, ...`."""
-    since = (
-        "" if policy.effective_from_ms is None else f" from {utc_text(policy.effective_from_ms)}"
-    )
+    from_ms = policy.effective_from_ms
+    since = "" if from_ms is None else f" from {_utc(from_ms)}"
     named = [_terms(terms) for terms in policy.terms if terms.cluster_queue]
     others = [_terms(terms) for terms in policy.terms if not terms.cluster_queue]
     return f"charged by {policy.policy}{since}: {', '.join([*named, *others])}"
+
+
+def _utc(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _terms(terms: TermsOfQueue) -> str:

@@ -4,7 +4,7 @@ An allocation is an attempt on a node: the pods that an attempt has on one node 
 counted together under the workload's name.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -15,8 +15,9 @@ from muster_rating.capacity import CapacitySpan
 from muster_rating.holdings import Holding, holdings_by_pair
 from muster_rating.metering import balance, idle_by_node, seats_of
 from muster_rating.observations import Observations, observed_of
-from muster_rating.prices import PriceBook
+from muster_rating.prices import Price, PriceBook, RatedWindow
 from muster_rating.report import Books
+from muster_rating.scopes import by_price, rated_windows
 from muster_rating.slices import add, add_all
 from muster_rating.windows import Window
 
@@ -147,22 +148,22 @@ def raw_allocations(books: HeldAndThere, prices: PriceBook, window: Window) -> l
             continue
         of_pair = [h for h in holdings.get(pair, ()) if window.overlap_ms(h.reserved_ms, h.end_ms)]
         capacity = [s for s in spans.get(pair, ()) if window.overlap_ms(s.start_ms, s.end_ms)]
-        for rated in prices.windows(*pair, window):
-            rate = Fraction(0) if rated.price is None else rated.price.micros_per_unit
-            _add_held(held, of_pair, pair, rated.window, rate)
+        for rated in rated_windows(prices, pair, capacity, window):
+            _add_held(held, of_pair, pair, rated)
             _add_observed(held, books.observations, of_pair, pair, rated.window)
-            left = _nobodys(pair, of_pair, capacity, rated.window)
-            for (special, node), quantity in left.items():
-                entry = nobodys.setdefault(
-                    (special, node),
-                    Allocation(
-                        properties=Properties(node=node),
-                        start_ms=window.start_ms,
-                        end_ms=window.end_ms,
-                        special=special,
-                    ),
-                )
-                _charge(entry, component_of(pair[1]), quantity, rate)
+            for part in by_price(pair, of_pair, capacity, rated):
+                left = _nobodys(pair, part.holdings, part.capacity, rated.window)
+                for (special, node), quantity in left.items():
+                    entry = nobodys.setdefault(
+                        (special, node),
+                        Allocation(
+                            properties=Properties(node=node),
+                            start_ms=window.start_ms,
+                            end_ms=window.end_ms,
+                            special=special,
+                        ),
+                    )
+                    _charge(entry, component_of(pair[1]), quantity, _rate(part.price))
     found = [held[key] for key in sorted(held)]
     return found + [nobodys[key] for key in sorted(nobodys)]
 
@@ -171,13 +172,12 @@ def _add_held(
     into: dict[tuple[str, int, str], Allocation],
     holdings: Iterable[Holding],
     pair: Pair,
-    window: Window,
-    rate: Fraction,
+    rated: RatedWindow,
 ) -> None:
     for holding in holdings:
         if holding.seated_ms is None:
             continue
-        part = window.clip(holding.seated_ms, holding.end_ms)
+        part = rated.window.clip(holding.seated_ms, holding.end_ms)
         if not part.length_ms:
             continue
         for node, quantity in seats_of(holding, pair):
@@ -190,6 +190,7 @@ def _add_held(
                 )
             entry.start_ms = min(entry.start_ms, part.start_ms)
             entry.end_ms = max(entry.end_ms, part.end_ms)
+            rate = _rate(rated.by_node.get(node, rated.price))
             _charge(entry, component_of(pair[1]), quantity * part.length_ms, rate)
 
 
@@ -209,13 +210,17 @@ def _add_observed(
                 add(entry.busy, component, one.busy)
 
 
+def _rate(price: Price | None) -> Fraction:
+    return Fraction(0) if price is None else price.micros_per_unit
+
+
 def _charge(entry: Allocation, component: str, quantity: int, rate: Fraction) -> None:
     entry.time[component] = entry.time.get(component, 0) + quantity
     entry.cost[component] = entry.cost.get(component, Fraction(0)) + rate * quantity
 
 
 def _nobodys(
-    pair: Pair, holdings: list[Holding], spans: list[CapacitySpan], window: Window
+    pair: Pair, holdings: Sequence[Holding], spans: Sequence[CapacitySpan], window: Window
 ) -> dict[tuple[str, str], int]:
     total = balance(pair, holdings, spans, window)
     idle = total.idle + total.reserved

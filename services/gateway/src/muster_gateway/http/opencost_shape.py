@@ -151,6 +151,7 @@ def _pricing(row: NodePrice, currency: str) -> Json:
         "unit": f"{currency} per {row.per} and hour" if row.hourly is not None else "",
         "price": row.hourly,
         "source": row.written,
+        "pool": row.pool or None,
         "effectiveFrom": None if started is None else shown_time(started),
     }
 
