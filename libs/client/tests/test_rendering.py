@@ -17,6 +17,8 @@ from muster_contracts.queries import (
     CostLine,
     CostLineKind,
     CostReport,
+    DeviceRow,
+    InstanceRow,
     Phase,
     Plan,
     PlanVerdict,
@@ -115,6 +117,34 @@ def test_the_table_of_nodes() -> None:
         "n1", "ready", "A100", "1/4", "60/64", "128Gi/256Gi", "team-a/train,", "team-b/eval",
         "5s", "zone=a",
     ]  # fmt: skip
+
+
+def test_the_table_of_nodes_shows_how_cards_are_divided() -> None:
+    instances = (
+        InstanceRow(profile="1g.10gb", start=0, slices=1, health="held_by_others"),
+        InstanceRow(profile="1g.10gb", start=1, slices=1),
+        InstanceRow(profile="3g.40gb", start=4, slices=4, holder="team-a/x"),
+    )
+    card = DeviceRow(
+        index=0,
+        resource="nvidia.com/mig",
+        model="A100",
+        health="healthy",
+        holder="team-a/x",
+        left_milli=375,
+        slices=8,
+        instances=instances,
+    )
+    offer = {"nvidia.com/mig-1g.10gb": 7000, "nvidia.com/mig-3g.40gb": 2000}
+    page = nodes()
+    first = replace(page.nodes[0], devices=(card,), allocatable_milli=offer, free_milli=offer)
+    lines = shown(node_table(replace(page, nodes=(first,)), 5000, wide=True))
+    assert "GEOMETRY" in lines[0]
+    assert "375m/1" in lines[1]
+    geometry = (
+        "0: 1g.10gb@0 used outside Muster, 1g.10gb@1 idle, 3g.40gb@4 team-a/x, 3 of 8 slices free"
+    )
+    assert geometry in " ".join(lines[1].split())
 
 
 def test_the_list_of_jobs() -> None:

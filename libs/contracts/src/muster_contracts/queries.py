@@ -396,10 +396,23 @@ class CardShare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceRow:
+    """One MIG instance of a card: `slices` of it from `start` on, and who has it, if anybody."""
+
+    profile: str
+    start: int
+    slices: int
+    holder: str = ""
+    health: str = "healthy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceRow:
     """One accelerator and who has it; `holder` is `namespace/name` of a workload or empty.
 
     A shared card has `shares`, and `left_milli` of it are free; its `holder` is the first of them.
+    So has a card that is divided into MIG instances as pods need it, in parts of its `slices`;
+    `instances` are those that pods hold, and idle ones that exist.
     """
 
     index: int
@@ -409,6 +422,8 @@ class DeviceRow:
     holder: str = ""
     shares: tuple[CardShare, ...] = ()
     left_milli: int = 0
+    slices: int = 0
+    instances: tuple[InstanceRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,6 +44,9 @@ def _device_for(caller: Caller, device: DeviceRow) -> DeviceRow:
         shares=tuple(
             replace(share, holder=_key_for(caller, share.holder)) for share in device.shares
         ),
+        instances=tuple(
+            replace(one, holder=_key_for(caller, one.holder)) for one in device.instances
+        ),
     )
 
 

@@ -18,6 +18,7 @@ from muster_contracts.queries import (
     NODES_PAGE_MAX,
     CardShare,
     DeviceRow,
+    InstanceRow,
     NodePage,
     NodeRow,
     NodesQuestion,
@@ -26,7 +27,7 @@ from muster_contracts.queries import (
 )
 from muster_domain.conditions import PendingReason
 from muster_domain.errors import InvalidValue
-from muster_domain.nodes import Device, NodeCondition
+from muster_domain.nodes import Device, DeviceHealth, NodeCondition
 from muster_domain.quantity import Resources
 from muster_placement.domains import Domain, FloorPlan, Path, floor_plan
 from muster_placement.machine import PlacementMachine
@@ -143,7 +144,12 @@ def _row(machine: PlacementMachine, entry: NodeEntry, places: Mapping[str, Path]
         allocatable_milli=node.allocatable,
         free_milli=floor.table.free(node.name),
         labels=node.labels,
-        devices=tuple(_device(device, record, holders) for device in node.devices),
+        devices=tuple(
+            _divided(machine, device, record)
+            if device.profiles
+            else _device(device, record, holders)
+            for device in node.devices
+        ),
         workloads=tuple(sorted(gang.workload.key for gang in seated)),
         last_heartbeat_ms=floor.heard_ms.get(node.name, 0),
         simulated=node.simulated,
@@ -194,4 +200,49 @@ def _device(
         holder=held[0].holder if held else "",
         shares=tuple(held) if shared else (),
         left_milli=max(0, int(left)),
+    )
+
+
+def _divided(machine: PlacementMachine, device: Device, record: NodeRecord) -> DeviceRow:
+    """A card in MIG instances: who holds which slices, and the idle instances on the others."""
+    slices_of = {profile.name: profile.slices for profile in device.profiles}
+    total = max(slices_of.values())
+    held = [
+        (one, machine.floor.gangs[workload_id].workload.key)
+        for workload_id, holding in record.gangs.items()
+        for one in holding.instances
+        if one.card == device.index
+    ]
+    card = next((card for card in record.divided if card.index == device.index), None)
+    idle = [
+        one
+        for one in device.instances
+        if one.health is not DeviceHealth.HEALTHY
+        or (card is not None and (one.profile, one.start) in card.idle)
+    ]
+    rows = [
+        InstanceRow(
+            profile=one.profile,
+            start=one.start,
+            slices=slices_of.get(one.profile, total),
+            holder=holder,
+            health=one.health,
+        )
+        for one, holder in (*held, *((one, "") for one in idle))
+    ]
+    rows.sort(key=lambda row: row.start)
+    return DeviceRow(
+        index=device.index,
+        resource=device.resource,
+        model=device.model,
+        health=device.health,
+        holder=next((row.holder for row in rows if row.holder), ""),
+        shares=tuple(
+            CardShare(holder=row.holder, milli=MILLI * row.slices // total)
+            for row in rows
+            if row.holder
+        ),
+        left_milli=0 if card is None else MILLI * (total - card.slices_held) // total,
+        slices=total,
+        instances=tuple(rows),
     )

@@ -163,6 +163,10 @@ def _placed(detail: WorkloadDetail) -> list[str]:
             f"{resource} {','.join(str(index) for index in indices)}"
             for resource, indices in sorted(seat.devices.items())
         )
+        instances = ", ".join(
+            f"{one.profile} at slice {one.start} of card {one.card}" for one in seat.instances
+        )
+        devices = "; ".join(part for part in (devices, instances) if part)
         place = f"{seat.node} {devices}".strip()
         lines.append(f"seat     {seat.pod_set} rank {seat.rank}: {place}")
     return lines

@@ -15,7 +15,8 @@ def short_id(identity: str) -> str:
 
 def is_gpu(resource: str) -> bool:
     """Whether a resource is a graphics card or a part of one."""
-    return resource.rpartition("/")[2].startswith(("gpu", "mig-")) or resource.endswith(".gpu")
+    name = resource.rpartition("/")[2]
+    return name.startswith(("gpu", "mig-")) or name == "mig" or resource.endswith(".gpu")
 
 
 def gpus_milli(resources: Mapping[str, int]) -> int:
