@@ -117,3 +117,36 @@ def test_a_queue_takes_back_whole_gangs_and_only_what_it_is_due() -> None:
         RECLAIM,
     )
     assert evicted(plan) == ["y-0", "y-1"]
+
+
+def test_a_bundle_that_turned_out_not_to_be_needed_is_returned() -> None:
+    """The small one goes first and is not enough; with the large one gone it may stay."""
+    plan = run_session(
+        snapshot(
+            [node("a", "cpu=1"), node("b", "cpu=4")],
+            [
+                running("small", 0, "a"),
+                gang("large", 0, [pod("large", "large-0", "cpu=4", on="b")], priority_class="mid"),
+                gang("new", 1, [pod("new", "new-0", "cpu=4")], priority_class="high"),
+            ],
+            priorities={**PRIORITIES, "mid": 50},
+        ),
+        PREEMPT,
+    )
+    assert evicted(plan) == ["large-0"]
+
+
+def test_two_small_bundles_are_not_returned_where_both_are_needed() -> None:
+    plan = run_session(
+        snapshot(
+            [node("a", "cpu=2")],
+            [
+                running("x", 0, "a"),
+                running("y", 0, "a"),
+                gang("new", 1, [pod("new", "new-0", "cpu=2")], priority_class="high"),
+            ],
+            priorities=PRIORITIES,
+        ),
+        PREEMPT,
+    )
+    assert evicted(plan) == ["x-0", "y-0"]

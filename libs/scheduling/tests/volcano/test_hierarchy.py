@@ -6,7 +6,7 @@ from muster_domain.queues import VolcanoQueue
 from muster_domain.volcano_scheduler import PluginOption, SchedulerConfiguration, Switch
 from muster_scheduling.volcano import Plan, run_session
 
-from .builders import gang, node, pods, snapshot
+from .builders import gang, node, pod, pods, snapshot
 
 HIERARCHICAL = SchedulerConfiguration(
     actions=("allocate",),
@@ -59,3 +59,16 @@ def test_a_child_that_can_use_no_more_does_not_hold_back_its_brother() -> None:
         snapshot([node("n", "cpu=30 memory=30G")], gangs, queues=queues), HIERARCHICAL
     )
     assert given(plan) == {"pg1": 10, "pg2": 10, "pg31": 10, "pg32": 15, "pg4": 15}
+
+
+def test_who_has_all_it_asks_of_something_goes_after_who_has_not() -> None:
+    """Though it has the smaller share; both want the last core."""
+    queues = [leaf("sated", "root/sated", "100/50"), leaf("open", "root/open", "100/50")]
+    sated = [pod("sated", "sated-9", "memory=1G", on="n"), *pods("sated", 1)]
+    wanting = [pod("open", f"open-{number}", on="n") for number in range(7, 10)]
+    gangs = [
+        gang("sated", 1, sated, queue="sated"),
+        gang("open", 1, [*wanting, *pods("open", 1)], queue="open"),
+    ]
+    plan = run_session(snapshot([node("n", "cpu=4 memory=4G")], gangs, queues=queues), HIERARCHICAL)
+    assert given(plan) == {"open": 1}

@@ -1,6 +1,7 @@
 """Who gives way to whom: preempt within a queue, reclaim across queues."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -284,6 +285,54 @@ def test_a_guarantee_is_never_taken() -> None:
         how=CAPACITY,
     )
     assert evicted(plan) == []
+
+
+NOW = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "victims"),
+    [
+        ([("cpu=2", 3, 1)], [("cpu=2", 5, 9)], ["left-0"]),
+        ([("cpu=1", 3, 1), ("cpu=1", 3, 1)], [("cpu=1", 3, 9), ("cpu=1", 2, 9)], ["right-*"]),
+        ([("cpu=1", 3, 1), ("cpu=1", 0, 1)], [("cpu=2", 3, 9)], ["right-0"]),
+        ([("cpu=2", 3, 1)], [("cpu=2", 3, 9)], ["right-0"]),
+        ([("cpu=2", 3, 9)], [("cpu=2", 3, 9)], ["left-0"]),
+        ([("cpu=2", 3, 1), ("cpu=1", 4, 1)], [("cpu=3", 5, 9)], ["left-0"]),
+    ],
+    ids=[
+        "the least of the highest priorities",
+        "then the least sum of them",
+        "then the fewest",
+        "then the latest start",
+        "then the first name",
+        "whom the pod can bear stays, best first",
+    ],
+)
+def test_the_node_where_eviction_costs_least(
+    left: list[tuple[str, int, int]], right: list[tuple[str, int, int]], victims: list[str]
+) -> None:
+    """Of each victim: what it holds, its priority, when it started."""
+    members = [
+        pod("low", f"{side}-{n}", ask, on=side, priority=priority, scheduled_at_ms=NOW + start)
+        for side, rows in (("left", left), ("right", right))
+        for n, (ask, priority, start) in enumerate(rows)
+    ]
+    size = {
+        side: sum(int(ask.removeprefix("cpu=")) for ask, _, _ in rows)
+        for side, rows in (("left", left), ("right", right))
+    }
+    how = replace(
+        configure("preempt", "conformance gang priority predicates"),
+        action_arguments={"preempt": {"enableTopologyAwarePreemption": "true"}},
+    )
+    plan = decide(
+        [(side, f"cpu={cores}") for side, cores in size.items()],
+        [low(*members), high("cpu=2")],
+        how=how,
+    )
+    assert {name.split("-")[0] for name in evicted(plan)} == {victims[0].split("-")[0]}
+    assert victims[0].endswith("*") or evicted(plan) == victims
 
 
 def test_a_gang_that_would_stay_incomplete_evicts_nobody() -> None:
