@@ -3,7 +3,6 @@ from typing import Any
 
 import pytest
 
-from muster_domain.checks import CapacityRetry, ProvisioningRequestConfig
 from muster_domain.queues import (
     UNLIMITED,
     AdmissionCheck,
@@ -569,29 +568,6 @@ def test_an_admission_check(load_content: LoadContent) -> None:
         controller="example.com/capacity",
         parameters={"apiGroup": "example.com", "kind": "Pool", "name": "spot"},
     )
-
-
-PROVISIONING = """
-    apiVersion: kueue.x-k8s.io/v1beta2
-    kind: ProvisioningRequestConfig
-    metadata: {name: spot}
-    spec:
-      provisioningClassName: queued
-      managedResources: [nvidia.com/gpu]
-      retryStrategy: {backoffLimitCount: 1, backoffMaxSeconds: 90}
-      podSetMergePolicy: IdenticalPodTemplates
-    """
-
-
-def test_how_capacity_is_asked_for(
-    load_content: LoadContent, warned: Callable[[str], list[tuple[str, str]]]
-) -> None:
-    assert load_content(PROVISIONING) == ProvisioningRequestConfig(
-        name="spot",
-        managed_resources=("nvidia.com/gpu",),
-        retry=CapacityRetry(limit=1, base_ms=60_000, max_ms=90_000),
-    )
-    assert [field for field, _ in warned(PROVISIONING)] == ["spec.podSetMergePolicy"]
 
 
 def test_a_workload_priority_class(load_content: LoadContent, refused: Refused) -> None:
