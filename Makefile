@@ -44,8 +44,8 @@ focus-validator: bootstrap ## Install the FOCUS validator, which a test of the e
 	$(BIN)/uv pip install --quiet --python build/focus-validator -r tools/focus-validator.txt
 
 .PHONY: bench
-bench: bootstrap ## Measure; ONLY=machines|core|gang|preemption|start|path|managed|kueue|cost for one part (FRACTION=0.1 of Kueue's loads), or packing with OPENB=DIR TRACE=default; writes build/bench.json
-	$(BIN)/python -m tests.performance $(ONLY) $(if $(FRACTION),--fraction $(FRACTION)) $(if $(OPENB),--openb $(OPENB)) $(if $(TRACE),--trace $(TRACE))
+bench: bootstrap ## Measure; ONLY=machines|core|gang|preemption|start|path|managed|kueue|cost for one part (FRACTION=0.1 of Kueue's loads, LIVE=baseline through the services), or packing with OPENB=DIR TRACE=default; writes build/bench.json
+	$(BIN)/python -m tests.performance $(ONLY) $(if $(FRACTION),--fraction $(FRACTION)) $(foreach load,$(LIVE),--live $(load)) $(if $(OPENB),--openb $(OPENB)) $(if $(TRACE),--trace $(TRACE))
 
 .PHONY: compose-up
 compose-up: ## Start the containers (first: python tools/images.py, muster secrets)

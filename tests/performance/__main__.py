@@ -17,7 +17,8 @@ from rich.console import Console
 
 from . import core, cost, gang, kueue, machines, packing, path, preemption, report, start
 from .cost import CostPlan
-from .kueue import FOR_SERVICES, KueuePlan
+from .kueue import KueuePlan
+from .kueue_load import LOADS
 from .path import PathPlan
 
 DEFAULT_PARTS = ("machines", "core", "gang", "preemption", "start", "path")
@@ -44,8 +45,8 @@ def main() -> None:
     parser.add_argument(
         "--live",
         action="append",
-        choices=FOR_SERVICES,
-        help="kueue: a load for the running services (default: baseline)",
+        choices=tuple(LOADS),
+        help="kueue: a load for the running services (default: all of them)",
     )
     told = parser.parse_args()
     unknown = sorted(set(told.parts) - set(PARTS))
@@ -55,7 +56,7 @@ def main() -> None:
         parser.error("packing needs --openb DIR (make bench ONLY=packing OPENB=DIR)")
     console = Console()
     recorded = Recorded(told.openb, told.trace) if told.openb is not None else None
-    loads = KueuePlan(fraction=told.fraction, live=told.live or ("baseline",))
+    loads = KueuePlan(fraction=told.fraction, live=told.live or tuple(LOADS))
     parts = tuple(told.parts) or DEFAULT_PARTS
     figures = measure(parts, console.print, quick=told.quick, recorded=recorded, loads=loads)
     report.write(told.out, figures)
@@ -148,7 +149,7 @@ def _cost(folder: Path, say: Say, quick: bool) -> Figures:  # noqa: FBT001
     return cost.measure(folder / "cost", small if quick else CostPlan(), say)
 
 
-_QUICK_LOADS = KueuePlan(fraction=0.005)
+_QUICK_LOADS = KueuePlan(fraction=0.005, live=("baseline", "tas"))
 
 _PARTS: dict[str, Callable[[Path, Say, bool], Any]] = {
     "machines": _machines,

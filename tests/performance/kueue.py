@@ -1,8 +1,7 @@
 """Kueue's three loads beside Kueue's own figures: through the core alone, and the running services.
 
-All go through the core, `baseline` through the services as well, and `large-scale` where that is
-asked for; `tas` does not, since the simulated machines of that bench have no racks. A fraction
-takes the first part of each row of jobs; Kueue's figures are always those of the whole.
+All go through the core, and through the services those that are asked for; all three if none is. A
+fraction takes the first part of each row of jobs; Kueue's figures are always those of the whole.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,9 +15,6 @@ from rich.table import Table
 from . import kueue_core, kueue_live
 from .kueue_load import LOADS, Load
 
-FOR_SERVICES = tuple(name for name, load in LOADS.items() if not load.topology)
-"""Loads that can go through the running services."""
-
 CLASSES = ("large", "medium", "small")
 Figures = dict[str, Any]
 
@@ -28,7 +24,7 @@ class KueuePlan:
     """How much of each load is measured, and which go through the services."""
 
     fraction: float = 1.0
-    live: Sequence[str] = ("baseline",)
+    live: Sequence[str] = tuple(LOADS)
 
 
 def measure(folder: Path, plan: KueuePlan, say: Callable[[str], None]) -> Figures:
@@ -96,5 +92,6 @@ _FIGURES: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("nominal quota in use", _plain("usage_percent", " %")),
     *((f"wait of {name} ones, s", _wait(name)) for name in CLASSES),
     ("evictions", _plain("evictions")),
-    ("decisions a second", _plain("decisions_per_second")),
+    ("decisions a second, whole run", _plain("decisions_per_second")),
+    ("decisions a second, deciding alone", _plain("within_decide_per_second")),
 )

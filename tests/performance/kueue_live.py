@@ -22,7 +22,8 @@ from muster_contracts import subjects
 from muster_contracts.envelope import MESSAGE_ID
 from muster_contracts.subjects import JobVerb
 from muster_domain.conditions import EvictionReason
-from muster_domain.workload import Workload
+from muster_domain.workload import PodSet, TopologyMode, Workload
+from muster_manifests.topology_requests import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 from muster_runtime.publisher import Outgoing, Publisher
 from muster_simulation.manifests import DURATION
 from muster_stack.demo.api import Api
@@ -31,14 +32,33 @@ from muster_stack.stack import Login, Stack
 from muster_testing.waiting import wait_until
 
 from . import meter
-from .kueue_load import CPU, NAMESPACE, NOMINAL_CPU, JobClass, Load
+from .kueue_load import (
+    BLOCK,
+    CPU,
+    NAMESPACE,
+    NODE_CPU,
+    NODES_OF_RACK,
+    NOMINAL_CPU,
+    RACK,
+    RACKS,
+    JobClass,
+    Load,
+)
 
 NODES = 24
-SIMULATED_NODES = f"{NODES}x0gpu,cpu=1000,memory=1Ti"
+LARGE_NODES = f"{NODES}x0gpu,cpu=1000,memory=1Ti"
+RACKED_NODES = (
+    f"{RACKS * NODES_OF_RACK}x0gpu,cpu={NODE_CPU},memory=256Gi:"
+    f"{BLOCK}=b0,{RACK}=r{{n/{NODES_OF_RACK}}}"
+)
+HEARTBEAT_MS = 5_000
+"""Of each machine; hundreds of them would otherwise be most of what the services hear."""
+OBJECTS_AT_ONCE = 500
 LEASE_MS = 3_600_000
 TICK_S = 0.01
 OPEN_DEADLINE_S = 60.0
-END_DEADLINE_S = 3_600.0
+END_DEADLINE_S = 7_200.0
+TELL_EVERY_S = 15.0
 CUT_SHORT = frozenset(EvictionReason)
 """Reasons of an eviction; a job that ended is shown as `evicted` too, with its outcome."""
 
@@ -49,7 +69,7 @@ def measure(folder: Path, load: Load, say: Callable[[str], None]) -> Figures:
     """Run a load to its end on a stack of its own."""
     with _stack(folder, load) as (stack, pids):
         before = meter.usage(pids)
-        figures = uvloop.run(_run(stack.bus_login("ci-ci"), load))
+        figures = uvloop.run(_run(stack.bus_login("ci-ci"), load, say))
         figures["cpu_us"] = meter.usage(pids).per(before, figures["workloads"])
     say(
         f"  {load.name}, live: {figures['workloads']:,} workloads in {figures['wall_s']} s, "
@@ -62,13 +82,21 @@ def measure(folder: Path, load: Load, say: Callable[[str], None]) -> Figures:
 def _stack(folder: Path, load: Load) -> Iterator[tuple[Stack, dict[str, int]]]:
     folder.mkdir(parents=True, exist_ok=True)
     options = StackOptions(
-        simulate=SIMULATED_NODES, log_level="WARNING", environment={"MUSTER_TRACE_RATIO": "0"}
+        simulate=RACKED_NODES if load.topology else LARGE_NODES,
+        log_level="WARNING",
+        environment={
+            "MUSTER_TRACE_RATIO": "0",
+            "MUSTER_AGENT_HEARTBEAT_INTERVAL_MS": str(HEARTBEAT_MS),
+        },
     )
+    nodes = RACKS * NODES_OF_RACK if load.topology else NODES
     with Stack(folder, options) as stack:
         api = Api(stack.gateway_url, stack.headers("admin"))
         try:
-            wait_until(lambda: len(api.nodes()) == NODES, OPEN_DEADLINE_S, lambda: "no nodes yet")
-            api.submit("\n---\n".join(json.dumps(manifest) for manifest in load.objects()))
+            wait_until(lambda: len(api.nodes()) == nodes, OPEN_DEADLINE_S, lambda: "no nodes yet")
+            objects = [json.dumps(manifest) for manifest in load.objects()]
+            for first in range(0, len(objects), OBJECTS_AT_ONCE):
+                api.submit("\n---\n".join(objects[first : first + OBJECTS_AT_ONCE]))
         finally:
             api.close()
         pids = {name: process.pid for name, process in stack.processes.items()}
@@ -96,6 +124,7 @@ class _Runner:
 
     publisher: Publisher
     jobs: dict[str, _Job]
+    say: Callable[[str], None]
     due: list[tuple[float, str, int]] = field(default_factory=list[tuple[float, str, int]])
     left: int = 0
     evictions: int = 0
@@ -133,6 +162,20 @@ class _Runner:
             if ended:
                 await self.publisher.publish(ended)
             await self._moment()
+
+    async def tell(self) -> None:
+        """Say now and then how far it is."""
+        start_s = time.perf_counter()
+        while not self.done.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TELL_EVERY_S):
+                    await self.done.wait()
+            ended = len(self.jobs) - self.left
+            running = sum(job.running_since_s is not None for job in self.jobs.values())
+            self.say(
+                f"    {time.perf_counter() - start_s:.0f} s: {ended:,} of {len(self.jobs):,} have "
+                f"ended, {running:,} run, {self.evictions:,} evictions"
+            )
 
     async def hear(self, message: Msg) -> None:
         """Take a decision."""
@@ -174,7 +217,7 @@ class _Runner:
             job.running_since_s = None
 
 
-async def _run(login: Login, load: Load) -> Figures:
+async def _run(login: Login, load: Load, say: Callable[[str], None]) -> Figures:
     jobs = {workload.name: _Job(workload, one) for one, workload in load.workloads()}
     client = await nats.connect(
         login.url,
@@ -183,7 +226,7 @@ async def _run(login: Login, load: Load) -> Figures:
         inbox_prefix=login.inbox_prefix.encode(),
     )
     try:
-        runner = _Runner(Publisher(client), jobs, left=len(jobs))
+        runner = _Runner(Publisher(client), jobs, say, left=len(jobs))
         await client.subscribe(
             f"muster.v1.decisions.{NAMESPACE}.>",
             cb=runner.hear,
@@ -195,6 +238,7 @@ async def _run(login: Login, load: Load) -> Figures:
         async with asyncio.timeout(END_DEADLINE_S), asyncio.TaskGroup() as group:
             group.create_task(runner.submit())
             group.create_task(runner.finish())
+            group.create_task(runner.tell())
         return _figures(load, jobs, time.perf_counter() - start_s, runner.evictions)
     finally:
         await client.close()
@@ -238,6 +282,7 @@ def _end(name: str, run: int) -> Outgoing:
 def _manifest(job: _Job) -> dict[str, Any]:
     workload, (pod_set,) = job.workload, job.workload.pod_sets
     requests = {name: f"{milli}m" for name, milli in pod_set.requests.items()}
+    annotations = {DURATION: str(job.of.run_ms), **_topology_annotations(pod_set)}
     container = {
         "name": "main",
         "image": "bench:1",
@@ -258,8 +303,19 @@ def _manifest(job: _Job) -> dict[str, Any]:
             "parallelism": pod_set.count,
             "completions": pod_set.count,
             "template": {
-                "metadata": {"annotations": {DURATION: str(job.of.run_ms)}},
+                "metadata": {"annotations": annotations},
                 "spec": {"restartPolicy": "Never", "containers": [container]},
             },
         },
     }
+
+
+def _topology_annotations(pod_set: PodSet) -> dict[str, str]:
+    request = pod_set.topology
+    if request is None:
+        return {}
+    required = request.mode is TopologyMode.REQUIRED
+    annotations = {REQUIRED if required else PREFERRED: request.node_label}
+    for one in request.slices:
+        annotations |= {SLICE_TOPOLOGY: one.node_label, SLICE_SIZE: str(one.size)}
+    return annotations

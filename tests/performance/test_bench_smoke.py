@@ -47,7 +47,7 @@ def test_kueues_loads_end_in_the_core_and_in_the_running_services() -> None:
     assert {name: list(runs) for name, runs in part.items()} == {
         "baseline": ["kueue", "core", "live"],
         "large-scale": ["kueue", "core"],
-        "tas": ["kueue", "core"],
+        "tas": ["kueue", "core", "live"],
     }
     assert part["baseline"]["kueue"]["workloads"] == 15_000
     assert part["large-scale"]["kueue"]["workloads"] == 50_000

@@ -131,12 +131,14 @@ class House:
     """Everything there is. `tell` gets every happening in order; `checked` proves each decision.
 
     `looked_at` counts the workloads that were decided about, as often as they were. Where somebody
-    takes those who have `ended`, they are forgotten here.
+    takes those who have `ended`, they are forgotten here. Who wants to see deciding from outside
+    gives a `decide` of their own around it.
     """
 
     configuration: Configuration
     tell: Callable[[Happening], None]
     checked: bool = False
+    decide: Callable[[Snapshot, Budget], Decision] = decide
     ended: Callable[[Guest], None] | None = None
     now_ms: int = 0
     looked_at: int = 0
@@ -310,7 +312,7 @@ class House:
             if not self.view.dirty:
                 return
             snapshot = self.view.snapshot(self.now_ms)
-            decision = decide(snapshot, Budget())
+            decision = self.decide(snapshot, Budget())
             if self.checked:
                 self._check(snapshot, decision)
             self.view.apply(decision)
