@@ -6,6 +6,7 @@ from fractions import Fraction
 from muster_domain.money import format_decimal, nearest, split
 from muster_rating.attempts import Attempt, Charge, Closing, Seat
 from muster_rating.capacity import CapacitySpan
+from muster_rating.price_lists import read_price_list
 from muster_rating.prices import HOUR_MS, Price, PriceBook
 from muster_rating.report import Books, Table, cost_table
 from muster_rating.windows import Window
@@ -119,3 +120,25 @@ def test_cents_are_shared_by_largest_remainder() -> None:
 def test_a_full_node_costs_what_its_month_is_long() -> None:
     four = table(HOUSE.attempt("a", 4, 0, None), gpus=4, window=Window(0, 743 * HOUR_MS))
     assert euros(four.total_micros) == "4160.80"
+
+
+def test_billing_weights_of_slurm_are_prices() -> None:
+    """CPU=1.0, Mem=0.25G, gpu=2.0: one CPU and 8 GiB are 3.0 an hour, with one GPU 5.0."""
+    weights = {
+        "cpu": {"hourly": "1.0"},
+        "memory": {"hourly": "0.25", "per": "1Gi"},
+        GPU: {"hourly": "2.0"},
+    }
+    prices = read_price_list({"flavors": {FLAVOR: weights}}, default_currency="EUR")
+    held = {"cpu": 1000, "memory": 8 * 2**30 * 1000}
+
+    def hourly(usage: dict[str, int]) -> Fraction:
+        cost = Fraction(0)
+        for resource, milli in usage.items():
+            price = prices.at(FLAVOR, resource, 0)
+            assert price is not None
+            cost += price.micros_per_unit * milli * HOUR_MS / 1_000_000
+        return cost
+
+    assert hourly(held) == 3
+    assert hourly({**held, GPU: 1000}) == 5

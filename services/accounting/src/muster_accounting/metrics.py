@@ -1,8 +1,8 @@
 """What accounting measures, and the prices and allocations that dashboards of GPU cost ask for."""
 
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -15,6 +15,9 @@ from muster_rating.opencost.filters import sanitised
 from muster_rating.prices import PriceBook
 from muster_rating.scopes import price_on_node
 from muster_rating.windows import Window
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 MILLI = 1000
 _NODE = ["node", "instance", "provider_id", "instance_type", "region", "arch"]
@@ -101,6 +104,12 @@ class AccountingMetrics:
             _PAIR,
             registry=registry,
         )
+        self._unpriced_capacity = Gauge(
+            "muster_accounting_unpriced_capacity",
+            "Capacity that has no price, and so is in no amount",
+            _PAIR,
+            registry=registry,
+        )
         self._drift = Gauge(
             "muster_token_drift_ratio",
             "Token money of this month less the cost of its hardware, by that cost",
@@ -129,8 +138,8 @@ class AccountingMetrics:
         """Take the gauges from the view; none where this replica only stands by."""
         for gauge in (self._hourly_cost, self._total_cost, self._gpu_count, self._allocation):
             gauge.clear()
-        self._nominal.clear()
-        self._usable.clear()
+        for gauge in (self._nominal, self._usable, self._unpriced_capacity):
+            gauge.clear()
         self._open.set(0 if view is None else sum(a.is_open for a in view.open.values()))
         if view is None:
             return
@@ -141,6 +150,7 @@ class AccountingMetrics:
                 _node_labels(view.node_labels(node), node), list(of_node), prices, now_ms
             )
         self._show_quota(view, spans)
+        self._show_unpriced(spans, prices, now_ms)
         self._show_allocations(view)
 
     def show_drift(self, report: TokenReport, words: Iterable[TokenPriceDrifted] = ()) -> None:
@@ -167,18 +177,29 @@ class AccountingMetrics:
     def _show_node(
         self, node: tuple[str, ...], spans: list[CapacitySpan], prices: PriceBook, now_ms: int
     ) -> None:
-        total = Fraction(0)
+        total: Fraction | None = None
         for span in spans:
             price = price_on_node(prices, span, now_ms)
             hourly = None if price is None else price.hourly / price.per_milli
-            total += (hourly or 0) * span.quantity_milli
+            if hourly is not None:
+                total = (total or 0) + hourly * span.quantity_milli
             if not is_gpu(span.resource):
                 continue
             labels = (*node, span.flavor, span.resource, prices.currency)
             self._gpu_count.labels(*labels).set(span.quantity_milli / MILLI)
             if hourly is not None:
                 self._hourly_cost.labels(*labels).set(float(hourly * MILLI))
-        self._total_cost.labels(*node, prices.currency).set(float(total))
+        if total is not None:
+            self._total_cost.labels(*node, prices.currency).set(float(total))
+
+    def _show_unpriced(self, spans: Sequence[CapacitySpan], prices: PriceBook, now_ms: int) -> None:
+        unpriced: dict[tuple[str, str], int] = {}
+        for span in spans:
+            if price_on_node(prices, span, now_ms) is None:
+                pair = span.flavor, span.resource
+                unpriced[pair] = unpriced.get(pair, 0) + span.quantity_milli
+        for pair, quantity in unpriced.items():
+            self._unpriced_capacity.labels(*pair).set(quantity / MILLI)
 
     def _show_quota(self, view: View, spans: list[CapacitySpan]) -> None:
         nominal: dict[tuple[str, str], int] = {

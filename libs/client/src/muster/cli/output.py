@@ -88,9 +88,11 @@ def warn(texts: Iterable[str]) -> None:
 
 def warn_unpriced(pairs: Iterable[str]) -> None:
     """Warn on stderr of `flavor/resource` pairs whose time is in no amount."""
-    named = ", ".join(pairs)
+    named = tuple(pairs)
     if named:
-        warn([f"no price, so in no amount: {named}; declare it in a PriceList"])
+        flavor, _, resource = named[0].partition("/")
+        fix = f'flavors: {{{flavor}: {{{resource}: {{hourly: "1.40"}}}}}}'
+        warn([f"no price, so in no amount: {', '.join(named)}; write in a PriceList {fix}"])
 
 
 def say(text: str, style: str = "") -> None:
