@@ -30,6 +30,16 @@ def test_problems_inside_an_app_wrapper_name_the_whole_path(refused: Refused) ->
             id="minimum not below parallelism",
         ),
         pytest.param(
+            batch(
+                "",
+                'name: a, annotations: {kueue.x-k8s.io/job-min-parallelism: "1", '
+                'kueue.x-k8s.io/elastic-job: "true"}',
+            ),
+            'metadata.annotations["kueue.x-k8s.io/job-min-parallelism"]',
+            "an elastic job starts with all its pods, or none",
+            id="elastic and a minimum",
+        ),
+        pytest.param(
             batch("", f'name: a, labels: {{kueue.x-k8s.io/max-exec-time-seconds: "{"9" * 5000}"}}'),
             'metadata.labels["kueue.x-k8s.io/max-exec-time-seconds"]',
             f"{'9' * 20!r} is not a number of seconds",

@@ -18,6 +18,8 @@ def explain(detail: WorkloadDetail, now_ms: int) -> list[str]:
     """The lines of an explanation."""
     row = detail.row
     lines = [_verdict(detail, now_ms), f"asks     {_asks(detail)}, priority {row.priority}"]
+    if row.pods_now is not None:
+        lines.append(f"pods     {row.message}")
     lines += [_flavor(verdict) for verdict in _distinct(detail.explanation.flavors)]
     if row.phase is Phase.PENDING:
         lines += _pending(detail)

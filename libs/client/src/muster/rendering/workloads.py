@@ -35,9 +35,14 @@ def workload_table(rows: tuple[WorkloadRow, ...], now_ms: int, *, wide: bool) ->
         ]
         if wide:
             nodes = ",".join(row.nodes) or "-"
-            cells += [row.kind, str(row.pods), row.user, str(row.attempt), nodes, row.message]
+            cells += [row.kind, _pods(row), row.user, str(row.attempt), nodes, row.message]
         table.add_row(*cells)
     return table
+
+
+def _pods(row: WorkloadRow) -> str:
+    """How many pods it is to have, after those that it has while these are others."""
+    return str(row.pods) if row.pods_now is None else f"{row.pods_now}/{row.pods}"
 
 
 def _eta(row: WorkloadRow, now_ms: int) -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from muster_domain.workload import Owner, RestartPolicy
+from muster_domain.workload import ELASTIC_JOB, Owner, RestartPolicy
 from muster_manifests.jobs.job_metadata import JobSpec, make_submission, seconds_ms
 from muster_manifests.manifest import Manifest
 from muster_manifests.metadata import Metadata
@@ -93,6 +93,13 @@ def _min_parallelism(manifest: Manifest, parallelism: int) -> int | None:
     annotations = manifest.body.object("metadata").object("annotations")
     written = annotations.text(MIN_PARALLELISM)
     if not written:
+        return None
+    if annotations.text(ELASTIC_JOB) == "true":
+        annotations.problem(
+            MIN_PARALLELISM,
+            "an elastic job starts with all its pods, or none",
+            f"leave it out, or leave {ELASTIC_JOB} out",
+        )
         return None
     count = count_of(written)
     if count is None or not 0 < count < parallelism:
