@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from muster_domain.errors import InvalidValue
-from muster_domain.money import MICROS
+from muster_domain.money import MICROS, ChargingBasis
 from muster_gateway.statement_files import (
     focus_csv,
     focus_parquet,
@@ -22,6 +22,7 @@ from muster_gateway.statement_files import (
 from muster_rating.charges import Charge
 from muster_rating.focus import COLUMNS
 from muster_rating.periods import month_of
+from muster_rating.policies import PolicyVersion, QueueTerms
 from muster_rating.prices import ALWAYS_MS, HOUR_MS
 from muster_rating.report import RowKind
 from muster_rating.statements import Line, Statement, issue
@@ -120,6 +121,21 @@ def test_the_page_shows_the_total_and_escapes_what_people_wrote(statement: State
     assert "2026-06-01 to 2026-06-30, Europe/Madrid" in text
     assert "a/train, &lt;all&gt;" in text
     assert "<all>" not in text
+
+
+def test_the_page_says_by_which_policy_it_is_charged_and_what_nobodys_rows_are(
+    statement: Statement,
+) -> None:
+    terms = {"a": QueueTerms(basis=ChargingBasis.BOTH), "<b>": QueueTerms()}
+    policy = (PolicyVersion(policy="finance", effective_from_ms=0, queues=terms),)
+    view = view_of(replace(statement, policy=policy), "closed", "team")
+    text = page_of(view, "UTC").decode()
+    assert (
+        "charged by finance from 1970-01-01T00:00:00Z: "
+        "&lt;b&gt; by usage, a by both (lenders get 100 %), others by usage"
+    ) in text
+    assert "__idle__: capacity that nobody held" in text
+    assert "charged by" not in page_of(view_of(statement, "closed", "team"), "UTC").decode()
 
 
 def test_what_has_no_price_is_named_and_not_counted_as_free(statement: Statement) -> None:

@@ -3,7 +3,9 @@
 from fractions import Fraction
 
 from muster_contracts.statements import PolicyInForce, StatementLine, TermsOfQueue
+from muster_domain.money import ChargingBasis
 from muster_rating.charges import Charge
+from muster_rating.periods import utc_text
 from muster_rating.policies import PolicyVersion, QueueTerms
 from muster_rating.prices import ALWAYS_MS
 from muster_rating.report import RowKind
@@ -97,6 +99,19 @@ def read_policy(told: PolicyInForce) -> PolicyVersion:
         others=terms.pop(""),
         queues=terms,
     )
+
+
+def policy_text(told: PolicyInForce) -> str:
+    """A version as people read it: `charged by finance from 2026-07-01T00:00:00Z: ia by both`."""
+    since = "" if told.effective_from_ms is None else f" from {utc_text(told.effective_from_ms)}"
+    named = sorted(told.terms, key=lambda terms: (not terms.cluster_queue, terms.cluster_queue))
+    return f"charged by {told.policy}{since}: {', '.join(_terms_text(terms) for terms in named)}"
+
+
+def _terms_text(terms: TermsOfQueue) -> str:
+    credit = f" (lenders get {terms.lender_credit_percent} %)"
+    shown = credit if terms.basis is ChargingBasis.BOTH else ""
+    return f"{terms.cluster_queue or 'others'} by {terms.basis}{shown}"
 
 
 def _start(from_ms: int) -> int | None:

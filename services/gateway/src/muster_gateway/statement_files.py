@@ -7,7 +7,7 @@ from dataclasses import asdict
 from enum import StrEnum
 from html import escape
 
-from muster_contracts.statement_lines import line_of, policy_of
+from muster_contracts.statement_lines import line_of, policy_of, policy_text
 from muster_contracts.statements import StatementRow, StatementView
 from muster_domain.errors import InvalidValue
 from muster_gateway.parquet import ColumnType, parquet
@@ -150,55 +150,84 @@ def _csv(columns: Sequence[str], rows: Iterable[Mapping[str, str | None]]) -> st
 
 
 def page_of(view: StatementView, zone: str) -> bytes:
-    """A page that prints on one or more sheets: the total, a chart, and the table."""
+    """A page that prints on one or more sheets: the total, and a table with a bar for each row."""
     largest = max((abs(row.cents) for row in view.rows), default=0) or 1
-    bars, cells = "", ""
-    for place, row in enumerate(view.rows):
-        width = abs(row.cents) * 400 // largest
-        shade = "idle" if row.key.startswith("__") else "used"
-        bars += (
-            f'<text x="0" y="{place * 24 + 16}">{escape(row.key)}</text>'
-            f'<rect class="{shade}" x="180" y="{place * 24 + 4}" width="{width}" height="16"/>'
-            f'<text x="{190 + width}" y="{place * 24 + 16}">{_decimal(row.cents)}</text>'
-        )
-        cells += (
-            f"<tr><th>{escape(row.key)}</th><td>{_hours(row.gpu_time)}</td>"
-            f"<td>{_hours(row.borrowed_time)}</td><td>{_decimal(row.correction_cents)}</td>"
-            f"<td>{_decimal(row.cents)}</td></tr>"
-        )
-    first = day_text(view.starts_at_ms, zone)
-    last = day_text(view.ends_at_ms - 1, zone)
+    rows = "".join(_page_row(row, largest) for row in view.rows)
+    first, last = day_text(view.starts_at_ms, zone), day_text(view.ends_at_ms - 1, zone)
     issued = (
-        f"No. {view.number}, issued {day_text(view.issued_at_ms, zone)}, digest {view.digest}"
+        f"No. {view.number}, issued {day_text(view.issued_at_ms, zone)}, "
+        f"digest <code>{view.digest}</code>"
         if view.number
-        else f"not issued: the period is {view.state}"
+        else f"Not issued: the period is {escape(view.state)}."
     )
-    height = len(view.rows) * 24 + 8
-    total = f"{_decimal(view.total_cents)} {escape(view.currency)}"
-    title = f"Statement {escape(view.period)}"
-    unpriced = f"<p>No price, not charged: {escape(', '.join(view.unpriced))}</p>"
+    title = f"Statement {escape(view.period.partition('@')[0])}"
+    notes = [policy_text(policy) for policy in view.policy]
+    notes += [_NOTES[row.key] for row in view.rows if row.key in _NOTES]
+    if view.unpriced:
+        notes.insert(0, f"No price, not charged: {', '.join(view.unpriced)}")
+    currency = escape(view.currency)
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{_STYLE}</style><h1>{title}</h1><p>{first} to {last}, {escape(zone)}. "
-        f"{escape(issued)}</p><p class=total>{total}</p>{unpriced if view.unpriced else ''}"
-        f'<svg viewBox="0 0 720 {height}" role="img" aria-label="Cost by {escape(view.by)}">'
-        f"{bars}</svg><table><thead><tr><th>{escape(view.by)}</th><th>GPU-h</th>"
-        f"<th>of these borrowed</th><th>corrections</th><th>{escape(view.currency)}</th></tr>"
-        f"</thead><tbody>{cells}</tbody><tfoot><tr><th>total</th><td>"
-        f"{_hours(sum(row.gpu_time for row in view.rows))}</td><td>"
-        f"{_hours(sum(row.borrowed_time for row in view.rows))}</td><td>"
-        f"{_decimal(sum(row.correction_cents for row in view.rows))}</td>"
-        f"<td>{_decimal(view.total_cents)}</td></tr></tfoot></table></html>"
+        f"<style>{_STYLE}</style><h1>{title}</h1><p>{first} to {last}, {escape(zone)}. {issued}"
+        f"</p><p class=total>{_decimal(view.total_cents)} {currency}</p>"
+        f"<table><thead><tr><th>{escape(view.by)}</th><th class=bar></th><th>GPU-h</th>"
+        f"<th>of these borrowed</th><th>corrections</th><th>{currency}</th></tr></thead>"
+        f"<tbody>{rows}</tbody><tfoot><tr><th>total</th><td></td>"
+        f"{_numbers(_total_of(view))}</tr></tfoot></table>"
+        f"<ul>{''.join(f'<li>{escape(note)}</li>' for note in notes)}</ul></html>"
     ).encode()
 
 
+def _page_row(row: StatementRow, largest: int) -> str:
+    shade = "credit" if row.cents < 0 else "nobodys" if row.key in _NOTES else "used"
+    bar = (
+        f'<svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true"><rect '
+        f'class="{shade}" width="{abs(row.cents) * 100 // largest}" height="10"/></svg>'
+    )
+    return f"<tr><th>{escape(row.key)}</th><td class=bar>{bar}</td>{_numbers(row)}</tr>"
+
+
+def _numbers(row: StatementRow) -> str:
+    cells = (
+        _hours(row.gpu_time),
+        _hours(row.borrowed_time),
+        _decimal(row.correction_cents),
+        _decimal(row.cents),
+    )
+    return "".join(f"<td>{cell}</td>" for cell in cells)
+
+
+def _total_of(view: StatementView) -> StatementRow:
+    return StatementRow(
+        key="total",
+        gpu_time=sum(row.gpu_time for row in view.rows),
+        borrowed_time=sum(row.borrowed_time for row in view.rows),
+        cents=view.total_cents,
+        correction_cents=sum(row.correction_cents for row in view.rows),
+    )
+
+
+_NOTES = {
+    "__idle__": "__idle__: capacity that nobody held while its node took pods",
+    "__reserved__": "__reserved__: capacity kept for gangs that held quota and had no seats yet",
+    "__unavailable__": "__unavailable__: free capacity of nodes that took no pods",
+    "__overallocated__": "__overallocated__: held beyond the capacity that nodes reported",
+    "__uncommitted__": "__uncommitted__: capacity that no queue pays for; negative where queues "
+    "pay for more than there is",
+    UNALLOCATED: "__unallocated__: what has no such value, as quota that a queue left unused",
+}
+"""What rows of nobody's are, for those who read a page alone."""
+
 _STYLE = (
-    "body{font:14px/1.4 system-ui,sans-serif;margin:2em auto;max-width:52em;color:#222}"
-    "svg{width:100%;font-size:13px}rect.used{fill:#2a6f97}rect.idle{fill:#adb5bd}"
+    "body{font:14px/1.4 system-ui,sans-serif;margin:2em auto;max-width:60em;color:#222}"
     "table{border-collapse:collapse;width:100%}th,td{padding:.25em .6em;text-align:right}"
-    "th:first-child{text-align:left}thead th,tfoot *{border-top:1px solid #222}"
-    ".total{font-size:2em;margin:.2em 0}tr{break-inside:avoid}"
-    "@media print{body{margin:0;max-width:none}@page{size:A4;margin:18mm}}"
+    "th:first-child{text-align:left;overflow-wrap:anywhere}tbody th{font-weight:normal}"
+    "td.bar{width:30%}svg{display:block;width:100%;height:.9em}"
+    "rect.used{fill:#2a6f97}rect.nobodys{fill:#adb5bd}rect.credit{fill:#b5651d}"
+    "thead th,tfoot *{border-top:1px solid #222}code{overflow-wrap:anywhere}"
+    ".total{font-size:2em;margin:.2em 0}ul{color:#555;padding-left:1.2em}"
+    "tr,li{break-inside:avoid}thead{display:table-header-group}"
+    "@media print{body{margin:0;max-width:none;font-size:10pt}@page{size:A4;margin:18mm}}"
 )
 
 

@@ -13,11 +13,11 @@ from muster.rendering.money import (
     BUDGET_LEGEND,
     budget_table,
     commitment_table,
-    policy_line,
     statement_heading,
     statement_table,
 )
 from muster_contracts import codec
+from muster_contracts.statement_lines import policy_text
 from muster_contracts.statements import StatementView
 
 Month = Annotated[str, typer.Argument(metavar="MONTH", help="For example 2026-06")]
@@ -90,7 +90,7 @@ def statement(
         view = codec.decode(StatementView, body, bytes_max=len(body))
         say(statement_heading(view))
         for policy in view.policy:
-            say(policy_line(policy))
+            say(policy_text(policy))
         warn_unpriced(view.unpriced)
         emit(view, Format.TABLE, lambda _wide: statement_table(view))
     elif file:

@@ -1,6 +1,5 @@
 """`muster budget` and `muster statement`: bars of what is left, and what a month came to."""
 
-from datetime import UTC, datetime
 from fractions import Fraction
 
 from rich.table import Table
@@ -9,8 +8,8 @@ from rich.text import Text
 from muster.rendering.tables import plain_table
 from muster_contracts.budgets import BudgetPage, BudgetRow
 from muster_contracts.commitments import CommitmentPage
-from muster_contracts.statements import PolicyInForce, StatementView, TermsOfQueue
-from muster_domain.money import MICROS, ChargingBasis, format_decimal
+from muster_contracts.statements import StatementView
+from muster_domain.money import MICROS, format_decimal
 
 BAR_WIDTH = 24
 _MILLI_MS_PER_HOUR = 3_600_000 * 1000
@@ -99,26 +98,6 @@ def statement_heading(view: StatementView) -> str:
     if not view.number:
         return f"{view.period} is {view.state}: what would be issued now"
     return f"{view.period}, statement {view.number}, digest {view.digest}"
-
-
-def policy_line(policy: PolicyInForce) -> str:
-    """A version of a ChargingPolicy: `finance from 2026-07-01T00:00:00Z: ia by commitment, ...`."""
-    from_ms = policy.effective_from_ms
-    since = "" if from_ms is None else f" from {_utc(from_ms)}"
-    named = [_terms(terms) for terms in policy.terms if terms.cluster_queue]
-    others = [_terms(terms) for terms in policy.terms if not terms.cluster_queue]
-    return f"charged by {policy.policy}{since}: {', '.join([*named, *others])}"
-
-
-def _utc(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _terms(terms: TermsOfQueue) -> str:
-    who = terms.cluster_queue or "others"
-    if terms.basis is not ChargingBasis.BOTH:
-        return f"{who} by {terms.basis}"
-    return f"{who} by {terms.basis} (lenders get {terms.lender_credit_percent} %)"
 
 
 def _left(row: BudgetRow) -> int:
