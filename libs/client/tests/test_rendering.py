@@ -119,6 +119,14 @@ def test_the_table_of_nodes() -> None:
     ]  # fmt: skip
 
 
+def test_the_table_of_nodes_says_how_many_take_turns() -> None:
+    labels = {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.sharing-strategy": "time-slicing"}
+    page = nodes()
+    first = replace(page.nodes[0], labels=labels)
+    lines = shown(node_table(replace(page, nodes=(first,)), 5000, wide=False))
+    assert "A100, 4 pods take turns on each" in lines[1]
+
+
 def test_the_table_of_nodes_shows_how_cards_are_divided() -> None:
     instances = (
         InstanceRow(profile="1g.10gb", start=0, slices=1, health="held_by_others"),

@@ -41,6 +41,7 @@ from muster_manifests import LoadOptions, load
 
 LoadContent = Callable[[str], Any]
 Refused = Callable[[str], list[tuple[str, str]]]
+Warned = Callable[[str], list[tuple[str, str]]]
 
 FULL_QUEUE = """
 apiVersion: kueue.x-k8s.io/v1beta2
@@ -516,6 +517,20 @@ def test_an_unknown_way_of_seating_is_refused(refused: Refused) -> None:
         """
     key = 'metadata.annotations["muster.dev/placement-policy"]'
     assert refused(text) == [(key, "unknown: tight")]
+
+
+def test_a_flavor_of_cards_that_take_turns_says_how_many(warned: Warned) -> None:
+    text = """
+        apiVersion: kueue.x-k8s.io/v1beta2
+        kind: ResourceFlavor
+        metadata: {name: a}
+        spec:
+          nodeLabels:
+            nvidia.com/gpu.replicas: "4"
+            nvidia.com/gpu.sharing-strategy: time-slicing
+        """
+    problem = "4 pods take turns on each card, with nothing between their memory"
+    assert warned(text) == [("spec.nodeLabels", problem)]
 
 
 def test_an_empty_flavor_matches_every_node(load_content: LoadContent) -> None:

@@ -176,6 +176,16 @@ def test_a_pod_without_resources_is_warned_of(warned: Warned) -> None:
         assert warned(pod(spec)) == [("spec.containers", "no resources asked for: charged zero")]
 
 
+def test_replicas_of_shared_cards_are_no_more_of_a_card(warned: Warned) -> None:
+    assert warned(pod(f"containers: [{box('nvidia.com/gpu.shared: 1')}]")) == []
+    assert warned(pod(f"containers: [{box('nvidia.com/gpu.shared: 3')}]")) == [
+        (
+            "spec.containers",
+            "3 replicas of shared cards may be turns on one card, whose memory all of them share",
+        )
+    ]
+
+
 def test_what_a_pod_runs(load_job: LoadJob, warned: Warned) -> None:
     text = """
         apiVersion: v1

@@ -136,3 +136,25 @@ def test_mig_instances_are_counted_by_profile_over_all_gpus() -> None:
     ]
     assert identifiers(gpus)["nvidia.com/mig-1g.10gb", 2] == "MIG-2b"
     assert identifiers(gpus)["nvidia.com/gpu", 0] == "GPU-0"
+
+
+def test_cards_that_take_turns_count_as_replicas_under_a_name_of_their_own() -> None:
+    gpus = tuple(
+        GpuReading(index=n, uuid=f"GPU-{n}", name="A10", memory_bytes=GIB, pci_bus=f"{n}")
+        for n in range(2)
+    )
+    identity = NodeIdentity(name="a", labels={}, replicas=3)
+    use = DeviceUse(owners={}, given_out=frozenset())
+    machine = MachineReading(
+        cpu_milli=1000, memory_bytes=1, disk_bytes=1, architecture="amd64", system="linux"
+    )
+    node = node_of(identity, machine, gpus, use)
+    shared = "nvidia.com/gpu.shared"
+    assert node.allocatable[shared] == 6000
+    assert "nvidia.com/gpu" not in node.allocatable
+    assert [(d.resource, d.index, d.pci_bus) for d in node.devices] == [
+        (shared, index, str(index // 3)) for index in range(6)
+    ]
+    assert node.labels["nvidia.com/gpu.replicas"] == "3"
+    assert node.labels["nvidia.com/gpu.sharing-strategy"] == "time-slicing"
+    assert identifiers(gpus, 3)[shared, 4] == "GPU-1"

@@ -52,6 +52,11 @@ class Watching:
         return found
 
 
+def identified(resource: str, index: int) -> str:
+    """As of a machine whose cards three pods each take turns on."""
+    return f"MIG-{resource}-{index // 3 if resource.endswith('.shared') else index}"
+
+
 async def divided_on_paper(pod: RunPod) -> tuple[str, ...]:
     """As a card would be that is in nobody's way; one that is numbered 9 cannot be divided."""
     if any(one.card == 9 for one in pod.instances):
@@ -68,7 +73,7 @@ async def watching(folder: Path, lease: Path | None = None) -> AsyncIterator[Wat
         lease or folder / "lease",
         observe=seen.append,
         write=lambda _task, stream, text: written.append((stream, text)),
-        identify=lambda resource, index: f"MIG-{resource}-{index}",
+        identify=identified,
         divide=divided_on_paper,
         processors=lambda pod: (LAST_CPU,) if "MUSTER_NUMA_NODES" in pod.environment else (),
     )
@@ -339,6 +344,17 @@ async def test_mig_devices_are_visible_by_their_uuid(tmp_path: Path) -> None:
         watch.runtime.run(task)
         await watch.end(task)
     assert watch.text() == "MIG-nvidia.com/mig-1g.10gb-0,MIG-nvidia.com/mig-1g.10gb-2\n"
+
+
+async def test_a_card_that_two_replicas_are_of_is_seen_once(tmp_path: Path) -> None:
+    pod = run_pod(
+        "w1-1-0", shell("echo $CUDA_VISIBLE_DEVICES"), devices={"nvidia.com/gpu.shared": (3, 4)}
+    )
+    task = task_of(pod)
+    async with watching(tmp_path) as watch:
+        watch.runtime.run(task)
+        await watch.end(task)
+    assert watch.text() == "MIG-nvidia.com/gpu.shared-1\n"
 
 
 async def test_instances_are_made_before_the_pod_starts_and_are_all_it_sees(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from muster_domain.selectors import Labels, NodeDemand
+from muster_domain.time_slicing import SHARED_GPU
 from muster_domain.workload import (
     Container,
     EnvironmentVariable,
@@ -96,6 +97,14 @@ def read_pod_template(
     total = requests.total(pod_level=read_requests(spec), overhead=_overhead(spec))
     if not any(total.values()):
         spec.warn("containers", "no resources asked for: charged zero", "write resources.requests")
+    replicas = total.get(SHARED_GPU, 0) // 1000
+    if replicas > 1:
+        spec.warn(
+            "containers",
+            f"{replicas} replicas of shared cards may be turns on one card,"
+            " whose memory all of them share",
+            f"ask for 1 of {SHARED_GPU}, or for whole cards",
+        )
     return PodTemplate(
         requests=total,
         demand=read_node_demand(spec),

@@ -1,7 +1,12 @@
+from collections.abc import Iterable
+from dataclasses import replace
+
 import pytest
 
 from muster_domain.nodes import Device
+from muster_domain.queues import PlacementPolicy
 from muster_scheduling.placement.devices import pick_devices
+from muster_scheduling.placement.explain import seated_message
 
 from .builders import GPU, gang, node, pod_set, seat, table_of
 
@@ -52,3 +57,38 @@ def test_a_device_that_fails_while_held_does_not_come_back() -> None:
     table.release("w")
     assert table.free("a")[GPU] == 1000
     assert seat(table, gang(pod_set(gpus=1))).placement.pods[0].devices[GPU] == (1,)
+
+
+def replica(index: int) -> Device:
+    """One of three replicas of a card."""
+    return Device(index=index, resource="nvidia.com/gpu.shared", pci_bus=f"card {index // 3}")
+
+
+@pytest.mark.parametrize(
+    ("free", "count", "picked"),
+    [
+        (range(6), 1, (0,)),
+        (range(1, 6), 1, (1,)),
+        (range(6), 2, (0, 3)),
+        (range(6), 3, (0, 1, 3)),
+        ((1, 2, 5), 2, (1, 5)),
+        ((1, 2), 2, (1, 2)),
+    ],
+)
+def test_replicas_of_one_pod_are_of_different_cards_while_there_are_any(
+    free: Iterable[int], count: int, picked: tuple[int, ...]
+) -> None:
+    assert pick_devices([replica(index) for index in free], count) == picked
+
+
+def test_who_takes_turns_is_told_with_how_many() -> None:
+    labels = {"nvidia.com/gpu.replicas": "3", "nvidia.com/gpu.sharing-strategy": "time-slicing"}
+    shared = "nvidia.com/gpu.shared"
+    machine = node("a", extra={shared: 6000}, labels=labels)
+    table = table_of(replace(machine, devices=tuple(replica(index) for index in range(6))))
+    seated = seat(table, gang(pod_set(extra={shared: 2000})))
+    assert seated.placement.pods[0].devices == {shared: (0, 3)}
+    assert seated_message(table, seated.gang, PlacementPolicy.BINPACK) == (
+        "binpack: a: leaves 4 whole nvidia.com/gpu.shared; "
+        "up to 3 pods take turns on each card and share its memory unguarded"
+    )

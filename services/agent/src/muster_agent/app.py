@@ -112,6 +112,7 @@ class _Agent:
             labels=parse_labels(settings.agent_labels),
             taints=parse_taints(settings.agent_taints),
             address=settings.agent_address,
+            replicas=settings.agent_gpu_replicas,
         )
         gpus = Gpus(divided=settings.agent_mig == "dynamic")
         lookout = Lookout(

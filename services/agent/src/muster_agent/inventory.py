@@ -10,6 +10,7 @@ from muster_contracts.pod_environment import ADDRESS_LABEL, GPU_RESOURCE
 from muster_domain.mig import MIG_CARD, MIG_PREFIX, offered
 from muster_domain.nodes import Device, DeviceHealth, MigInstance, Node, NumaZone
 from muster_domain.selectors import Labels, Taint
+from muster_domain.time_slicing import REPLICAS, SHARED_GPU, STRATEGY, TIME_SLICING
 
 _MIB = 1024 * 1024
 
@@ -36,12 +37,13 @@ class MachineReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeIdentity:
-    """What a person says about the node."""
+    """What a person says about the node. `replicas` pods take turns on each whole card."""
 
     name: str
     labels: Labels
     taints: tuple[Taint, ...] = ()
     address: str = ""
+    replicas: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +58,7 @@ def node_of(
     identity: NodeIdentity, machine: MachineReading, gpus: tuple[GpuReading, ...], use: DeviceUse
 ) -> Node:
     """The node as it is reported. Only healthy devices are allocatable."""
-    devices = _devices(gpus, use)
+    devices = _devices(gpus, use, identity.replicas)
     allocatable = {
         "cpu": machine.cpu_milli,
         "memory": machine.memory_bytes * 1000,
@@ -78,9 +80,9 @@ def node_of(
     )
 
 
-def identifiers(gpus: tuple[GpuReading, ...]) -> dict[tuple[str, int], str]:
+def identifiers(gpus: tuple[GpuReading, ...], replicas: int = 1) -> dict[tuple[str, int], str]:
     """The UUID of each device by (resource, index)."""
-    return {(resource, index): uuid for resource, index, uuid, *_ in _numbered(gpus)}
+    return {(resource, index): uuid for resource, index, uuid, *_ in _numbered(gpus, replicas)}
 
 
 def slot_of(card: int, start: int) -> tuple[str, int]:
@@ -88,8 +90,8 @@ def slot_of(card: int, start: int) -> tuple[str, int]:
     return f"{MIG_CARD}/{card}", start
 
 
-def _devices(gpus: tuple[GpuReading, ...], use: DeviceUse) -> tuple[Device, ...]:
-    return (*_numbered_devices(gpus, use), *_divided_cards(gpus, use))
+def _devices(gpus: tuple[GpuReading, ...], use: DeviceUse, replicas: int) -> tuple[Device, ...]:
+    return (*_numbered_devices(gpus, use, replicas), *_divided_cards(gpus, use))
 
 
 def _divided_cards(gpus: tuple[GpuReading, ...], use: DeviceUse) -> list[Device]:
@@ -128,7 +130,9 @@ def _instance(gpu: GpuReading, one: InstanceReading, use: DeviceUse) -> MigInsta
     )
 
 
-def _numbered_devices(gpus: tuple[GpuReading, ...], use: DeviceUse) -> tuple[Device, ...]:
+def _numbered_devices(
+    gpus: tuple[GpuReading, ...], use: DeviceUse, replicas: int
+) -> tuple[Device, ...]:
     return tuple(
         Device(
             index=index,
@@ -140,20 +144,22 @@ def _numbered_devices(gpus: tuple[GpuReading, ...], use: DeviceUse) -> tuple[Dev
             pci_bus=gpu.pci_bus,
             links=gpu.links if resource == GPU_RESOURCE else (),
         )
-        for resource, index, _, gpu, memory_bytes, processes in _numbered(gpus)
+        for resource, index, _, gpu, memory_bytes, processes in _numbered(gpus, replicas)
     )
 
 
 _Numbered = tuple[str, int, str, GpuReading, int, tuple[int, ...]]
 
 
-def _numbered(gpus: tuple[GpuReading, ...]) -> list[_Numbered]:
+def _numbered(gpus: tuple[GpuReading, ...], replicas: int) -> list[_Numbered]:
     """Every device with its resource and the index that counts within that resource."""
     found: list[_Numbered] = []
     instances: dict[str, int] = {}
     for gpu in gpus:
-        if not gpu.partitioned:
-            found.append((GPU_RESOURCE, gpu.index, gpu.uuid, gpu, gpu.memory_bytes, gpu.processes))
+        resource = GPU_RESOURCE if replicas == 1 else SHARED_GPU
+        for turn in range(0 if gpu.partitioned else replicas):
+            index = gpu.index * replicas + turn
+            found.append((resource, index, gpu.uuid, gpu, gpu.memory_bytes, gpu.processes))
         for one in gpu.instances if not gpu.profiles else ():
             resource = MIG_PREFIX + one.profile
             index = instances.get(resource, 0)
@@ -190,6 +196,8 @@ def _labels(
             "nvidia.com/gpu.product": gpus[0].name.replace(" ", "-"),
             "nvidia.com/gpu.memory": str(gpus[0].memory_bytes // _MIB),
         }
+    if gpus and identity.replicas > 1:
+        labels |= {REPLICAS: str(identity.replicas), STRATEGY: TIME_SLICING}
     if identity.address:
         labels[ADDRESS_LABEL] = identity.address
     return labels | dict(identity.labels)

@@ -72,7 +72,7 @@ class Lookout:
             }
             | {slot_of(one.card, one.start) for pod in pods.values() for one in pod.instances},
         )
-        self._identifiers = identifiers(gpus)
+        self._identifiers = identifiers(gpus, self._identity.replicas)
         node = node_of(self._identity, machine, gpus, use)
         if node != self._last:
             self._last = node

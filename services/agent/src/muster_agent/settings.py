@@ -35,6 +35,13 @@ class AgentSettings(ServiceSettings):
         description="Whether cards in MIG mode keep the instances that they have, or are divided"
         " anew as pods need it",
     )
+    agent_gpu_replicas: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="So many pods take turns on each card (time-slicing), each as one"
+        " nvidia.com/gpu.shared; nothing keeps one from the memory of another",
+    )
     agent_heartbeat_interval_ms: int = Field(default=2_000, ge=50, description="A sign of life")
     agent_inventory_interval_ms: int = Field(
         default=10_000, ge=50, description="How often the machine is looked at for changes"

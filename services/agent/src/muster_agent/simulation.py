@@ -37,7 +37,8 @@ _FIX = "write for example 16x4gpu:zone=a,rack=r{n/4}, or a YAML list of groups"
 class SimulatedGroup(BaseModel):
     """Equal nodes. Quantities as in Kubernetes; GPUs are spread evenly over the NUMA nodes.
 
-    With `mig` the GPUs, of a model that is known, are divided into MIG instances as pods need it.
+    With `mig` the GPUs, of a model that is known, are divided into MIG instances as pods need it;
+    with `gpu_replicas` so many pods take turns on each.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
@@ -48,6 +49,7 @@ class SimulatedGroup(BaseModel):
     gpu_model: str = "Simulated GPU"
     gpu_memory: str = "80Gi"
     mig: bool = False
+    gpu_replicas: int = Field(default=1, ge=1, le=64)
     cpu: str = "64"
     memory: str = "512Gi"
     disk: str = "1Ti"
@@ -120,6 +122,7 @@ def _node(group: SimulatedGroup, number: int, digits: int) -> Node:
         name=filled(group.name or f"sim-{{n:{digits}}}"),
         labels={filled(key): filled(value) for key, value in group.labels.items()},
         taints=parse_taints(",".join(filled(taint) for taint in group.taints)),
+        replicas=group.gpu_replicas,
     )
     machine = MachineReading(
         cpu_milli=parse_quantity_milli(group.cpu),
@@ -142,6 +145,7 @@ def _node(group: SimulatedGroup, number: int, digits: int) -> Node:
             name=group.gpu_model,
             memory_bytes=_whole(group.gpu_memory),
             numa_node=index * group.numa_nodes // group.gpus,
+            pci_bus=f"{index:08x}:00:00.0",
             partitioned=group.mig,
             profiles=profiles,
         )

@@ -9,6 +9,7 @@ from muster_contracts.queries import NodePage, NodeRow
 from muster_domain.mig import MIG_PREFIX
 from muster_domain.nodes import DeviceHealth
 from muster_domain.quantity import format_quantity
+from muster_domain.time_slicing import replicas_on
 
 _WORKLOADS_SHOWN = 3
 _HEALTHY = str(DeviceHealth.HEALTHY)
@@ -26,7 +27,7 @@ def node_table(page: NodePage, now_ms: int, *, wide: bool) -> Table:
         cells = [
             node.name,
             node.condition.value,
-            ",".join(sorted({device.model for device in node.devices if device.model})) or "-",
+            _model(node),
             _of(*_cards(node)),
             _of(node.free_milli.get("cpu", 0), node.allocatable_milli.get("cpu", 0)),
             _of(node.free_milli.get("memory", 0), node.allocatable_milli.get("memory", 0)),
@@ -38,6 +39,12 @@ def node_table(page: NodePage, now_ms: int, *, wide: bool) -> Table:
             cells += [short(now_ms - node.last_heartbeat_ms), *shown, labels]
         table.add_row(*cells)
     return table
+
+
+def _model(node: NodeRow) -> str:
+    models = ",".join(sorted({device.model for device in node.devices if device.model})) or "-"
+    turns = replicas_on(node.labels)
+    return f"{models}, {turns} pods take turns on each" if turns > 1 else models
 
 
 def _cards(node: NodeRow) -> tuple[int, int]:

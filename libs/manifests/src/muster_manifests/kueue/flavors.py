@@ -8,6 +8,7 @@ from muster_domain.queues import (
     ResourceFlavor,
     Topology,
 )
+from muster_domain.time_slicing import SHARED_GPU, replicas_on
 from muster_manifests.manifest import Manifest
 from muster_manifests.terms import read_taints, read_tolerations
 
@@ -37,6 +38,13 @@ def read_resource_flavor(manifest: Manifest) -> ResourceFlavor:
     ):
         if count > _TERMS_MAX:
             spec.rule(key, f"{count} entries", f"write at most {_TERMS_MAX}")
+    turns = replicas_on(flavor.node_labels)
+    if turns > 1:
+        spec.warn(
+            "nodeLabels",
+            f"{turns} pods take turns on each card, with nothing between their memory",
+            f"count quota of {SHARED_GPU} in replicas, {turns} a card",
+        )
     if flavor.topology_name and not flavor.node_labels:
         spec.rule("topologyName", "a topology needs node labels", "write nodeLabels as well")
     return flavor

@@ -1,5 +1,6 @@
 """Which devices of a node a pod gets, by index."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,17 +14,20 @@ def pick_devices(free: Sequence[Device], count: int) -> tuple[int, ...]:
 
     All from one NUMA node if one can: the one with the fewest free that suffice, so that whole
     NUMA nodes stay free. Otherwise from the NUMA nodes with the most free, so that few are
-    involved. Within a NUMA node the lowest indices first. `count` must not exceed `len(free)`.
+    involved. Within a NUMA node the lowest indices first, of replicas of one card a second one only
+    when every other card has given one. `count` must not exceed `len(free)`.
     """
-    by_numa: dict[int, list[int]] = {}
-    for device in free:
-        by_numa.setdefault(device.numa_node, []).append(device.index)
-    enough = [(len(indices), numa) for numa, indices in by_numa.items() if len(indices) >= count]
+    by_numa: dict[int, list[tuple[int, int]]] = {}
+    given: Counter[str] = Counter()
+    for device in sorted(free, key=lambda device: device.index):
+        by_numa.setdefault(device.numa_node, []).append((given[device.pci_bus], device.index))
+        given[device.pci_bus] += bool(device.pci_bus)
+    enough = [(len(found), numa) for numa, found in by_numa.items() if len(found) >= count]
     if enough:
-        return tuple(sorted(by_numa[min(enough)[1]])[:count])
+        return tuple(sorted(index for _, index in sorted(by_numa[min(enough)[1]])[:count]))
     taken: list[int] = []
-    for _, numa in sorted((-len(indices), numa) for numa, indices in by_numa.items()):
-        taken += sorted(by_numa[numa])[: count - len(taken)]
+    for _, numa in sorted((-len(found), numa) for numa, found in by_numa.items()):
+        taken += [index for _, index in sorted(by_numa[numa])[: count - len(taken)]]
     return tuple(sorted(taken))
 
 

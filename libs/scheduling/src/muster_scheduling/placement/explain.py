@@ -6,8 +6,10 @@ import numpy as np
 
 from muster_domain.conditions import Explanation, UnplaceableReason
 from muster_domain.mig import MIG_PREFIX
+from muster_domain.nodes import PodAssignment
 from muster_domain.quantity import format_quantity
 from muster_domain.queues import PlacementPolicy
+from muster_domain.time_slicing import SHARED_GPU, replicas_on
 from muster_domain.workload import TopologyMode
 from muster_scheduling.placement.columns import LIMIT, Columns, Mask
 from muster_scheduling.placement.domains import narrow
@@ -92,7 +94,17 @@ def seated_message(table: NodeTable, gang: Gang, policy: PlacementPolicy) -> str
     told = [f"{name}: {_left_on(table, name)}" for name in nodes[:_NODES_TOLD]]
     if len(nodes) > _NODES_TOLD:
         told.append(f"and {len(nodes) - _NODES_TOLD} more nodes")
+    turns = max((_replicas(table, pod) for pod in gang.placement.pods), default=1)
+    if turns > 1:
+        told.append(f"up to {turns} pods take turns on each card and share its memory unguarded")
     return f"{policy}: {'; '.join(told)}"
+
+
+def _replicas(table: NodeTable, pod: PodAssignment) -> int:
+    """How many pods take turns on the cards that a pod has, if it has replicas of any."""
+    labels = table.node(pod.node).labels
+    shared = pod.devices.get(SHARED_GPU) or pod.devices.get(GPU)
+    return replicas_on(labels) if shared else 1
 
 
 def _left_on(table: NodeTable, name: str) -> str:

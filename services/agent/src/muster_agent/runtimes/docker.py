@@ -32,6 +32,7 @@ from muster_contracts.pod_environment import (
 )
 from muster_domain.errors import Conflict
 from muster_domain.mig import MIG_PREFIX
+from muster_domain.time_slicing import SHARED_GPU
 
 RETRY_S = 1.0
 POD_LABEL = "dev.muster.pod"
@@ -177,10 +178,10 @@ class DockerRuntime:
         devices = [
             self._identify(resource, index)
             for resource in sorted(task.pod.devices)
-            if resource == GPU_RESOURCE or resource.startswith(MIG_PREFIX)
+            if resource in (GPU_RESOURCE, SHARED_GPU) or resource.startswith(MIG_PREFIX)
             for index in task.pod.devices[resource]
         ]
-        devices += instances
+        devices = [*dict.fromkeys(devices), *instances]
         host: dict[str, Any] = {"NetworkMode": "host", "Init": True}
         processors = self._processors(task.pod)
         if processors:

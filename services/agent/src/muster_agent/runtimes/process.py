@@ -37,6 +37,7 @@ from muster_contracts.pod_environment import (
 from muster_contracts.subjects import token
 from muster_domain.errors import Conflict
 from muster_domain.mig import MIG_PREFIX
+from muster_domain.time_slicing import SHARED_GPU
 
 POLL_S = 0.1
 SWEEP_PAUSE_MAX_S = 2.0
@@ -128,15 +129,15 @@ class ProcessRuntime:
         return container_environment(given, task.container)
 
     async def _devices(self, task: RunTask) -> dict[str, str]:
-        """What makes a pod's MIG instances visible, which exist from now on."""
-        instances = tuple(
+        """What makes a pod's parts of cards visible; its MIG instances exist from now on."""
+        parts = dict.fromkeys(
             self._identify(resource, index)
             for resource in sorted(task.pod.devices)
-            if resource.startswith(MIG_PREFIX)
+            if resource == SHARED_GPU or resource.startswith(MIG_PREFIX)
             for index in task.pod.devices[resource]
         )
-        instances += await self._divide(task.pod)
-        return device_variables(instances) if instances else {}
+        visible = (*parts, *await self._divide(task.pod))
+        return device_variables(visible) if visible else {}
 
 
 def mark_of(run: ContainerRun) -> str:
