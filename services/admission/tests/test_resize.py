@@ -231,6 +231,24 @@ def test_one_that_has_quota_already_takes_the_step_once_it_runs() -> None:
     assert told(house) == [(1, {"main": 2})]
 
 
+def test_what_its_queue_could_never_give_is_not_waited_for_and_said(house: House) -> None:
+    scale(house, 9)
+    assert (gpus(house), told(house), admitted(house).resize) == (5, [], None)
+    assert "cq can have at most 8" in house.decisions[-1].message
+    scale(house, 8, at_ms=2)
+    assert told(house) == [(1, {"main": 8})]
+
+
+def test_slices_that_got_their_seats_are_counted(house: House) -> None:
+    scale(house, 8, 1)
+    seats(house, 8, 1)
+    scale(house, 6, 2)
+    seats(house, 6, 2)
+    house.machine.committed()
+    name = "muster_replaced_workload_slices_total"
+    assert house.registry.get_sample_value(name, {"cluster_queue": "cq"}) == 1
+
+
 def test_what_is_not_elastic_is_not_scaled() -> None:
     house = House(configuration(cluster_queue(gpus=8)))
     house.run(workload("w1", pods=5))
