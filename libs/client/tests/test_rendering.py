@@ -78,6 +78,20 @@ def test_a_running_job_is_explained_by_its_seats() -> None:
         "seat     main rank 0: n1 nvidia.com/gpu 0,3",
         "because  runs",
     ]
+    lines = explain(detail, 61_000, nodes().nodes)
+    assert lines[3] == "seat     main rank 0: n1 nvidia.com/gpu 0,3  in dc b/r1"
+
+
+def test_a_gang_without_seats_is_told_how_much_of_it_would_fit() -> None:
+    message = "6 of 8 members can be seated, in rack b; main: 6/9 nodes fit"
+    why = Explanation(
+        reason="TopologyPlacementFailed",
+        message=message,
+        counts={"members_asked": 8, "members_seated": 6},
+    )
+    lines = explain(replace(waiting(), explanation=why), 0)
+    assert lines[2] == "largest  gang of this shape that finds seats: 6 of 8"
+    assert lines[-1] == f"because  {message}"
 
 
 def test_quota_bars_and_their_numbers() -> None:

@@ -383,6 +383,52 @@ def test_how_long_a_job_may_run(load_job: LoadJob, text: str, expected: int | No
     assert load_job(text).max_execution_time_ms == expected
 
 
+_TTL = "ttlSecondsAfterFinished: 90"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(batch(_TTL), 90_000, id="Job"),
+        pytest.param(batch("ttlSecondsAfterFinished: 0"), 0, id="not at all"),
+        pytest.param(
+            manifest(
+                "jobset.x-k8s.io/v1alpha2",
+                "JobSet",
+                f"{_TTL}, replicatedJobs: [{{name: a, template: "
+                f"{{spec: {{template: {template()}}}}}}}]",
+            ),
+            90_000,
+            id="JobSet",
+        ),
+        pytest.param(
+            manifest(
+                "kubeflow.org/v1",
+                "PyTorchJob",
+                f"pytorchReplicaSpecs: {{Worker: {{template: {template()}}}}}, "
+                f"runPolicy: {{{_TTL}}}",
+            ),
+            90_000,
+            id="PyTorchJob",
+        ),
+        pytest.param(
+            manifest(
+                "batch.volcano.sh/v1alpha1",
+                "Job",
+                f"{_TTL}, tasks: [{{name: a, replicas: 1, template: {template()}}}]",
+            ),
+            90_000,
+            id="Volcano Job",
+        ),
+        pytest.param(batch(), None, id="as long as others"),
+    ],
+)
+def test_how_long_a_job_is_listed_after_its_end(
+    load_job: LoadJob, text: str, expected: int | None
+) -> None:
+    assert load_job(text).keep_finished_ms == expected
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

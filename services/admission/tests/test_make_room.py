@@ -1,10 +1,13 @@
 """A Volcano session found who would have to go: all of them leave their seats, or none does."""
 
+from dataclasses import replace
+
 import pytest
 
 from muster_contracts import events
-from muster_domain.conditions import EvictionReason, PreemptionReason
-from muster_domain.states import Evicting
+from muster_domain.conditions import EvictionReason, Outcome, PreemptionReason
+from muster_domain.job_policies import JobAction, JobEvent, JobPolicies, JobPolicy
+from muster_domain.states import End, Evicting, Requeue
 from muster_testing.builders import cluster_queue, configuration, workload
 
 from .house import NO_SEATS, House
@@ -56,3 +59,32 @@ def test_nobody_leaves_for_one_that_waits_no_more(crowded: House) -> None:
     crowded.cancel()
     crowded.say(proposing(victim("a")))
     assert crowded.kind("a") == "admitted"
+
+
+@pytest.mark.parametrize(
+    ("action", "then"),
+    [
+        (JobAction.TERMINATE_JOB, End(outcome=Outcome.FAILED, message="TerminateJob: TOLD")),
+        (JobAction.COMPLETE_JOB, End(outcome=Outcome.SUCCEEDED, message="CompleteJob: TOLD")),
+        (JobAction.ABORT_JOB, Requeue(active=False)),
+        (JobAction.RESTART_JOB, Requeue()),
+    ],
+)
+def test_a_volcano_job_follows_its_policies_when_a_preemptor_takes_its_seats(
+    action: JobAction, then: Requeue | End
+) -> None:
+    policy = JobPolicy(action=action, events=(JobEvent.POD_EVICTED,))
+    policies = JobPolicies(min_available=1, tasks=(), policies=(policy,))
+    house = House(configuration(cluster_queue(gpus=8)))
+    house.run(replace(workload("a", gpus=2), job_policies=policies))
+    house.submit(workload(gpus=2))
+    house.say(proposing(victim("a")))
+    state = house.state("a")
+    assert isinstance(state, Evicting)
+    if isinstance(then, End):
+        then = replace(
+            then, message=then.message.replace("TOLD", "leaves its seats for team-a/job-w1")
+        )
+    assert state.then == then
+    house.release("a")
+    assert (house.kind("a") == "finished") is isinstance(then, End)

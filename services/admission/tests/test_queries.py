@@ -1,10 +1,10 @@
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
 from muster_admission.queries import ANSWERS
-from muster_contracts import codec
+from muster_contracts import codec, events
 from muster_contracts.queries import (
     LedgerReport,
     Phase,
@@ -20,7 +20,8 @@ from muster_domain.conditions import PendingReason
 from muster_domain.errors import InvalidValue, NotFound
 from muster_domain.queues import WithinClusterQueue
 from muster_domain.workload import Workload
-from muster_testing.builders import cluster_queue, configuration, workload
+from muster_runtime.clock import now_ms
+from muster_testing.builders import cluster_queue, configuration, placement, workload
 
 from .house import House
 
@@ -225,3 +226,25 @@ def test_books_that_differ_are_reported(house: House) -> None:
     report = codec.decode(LedgerReport, ANSWERS[Query.VERIFY](house.machine, {}))
     assert len(report.discrepancies) >= 1
     assert "cq/a100/nvidia.com/gpu" in report.discrepancies[0]
+
+
+def test_what_asked_not_to_be_kept_is_listed_no_more_and_known_by_its_id(house: House) -> None:
+    house.now_ms = now_ms()
+    for identity, kept_ms in (("kept", None), ("gone", 0), ("soon", 3_600_000)):
+        house.run(replace(workload(identity), keep_finished_ms=kept_ms))
+        assert identity in [row.id for row in listed(house).rows]
+        house.finish(identity)
+    assert {row.id for row in listed(house).rows} == {"kept", "soon"}
+    assert detail(house, "gone").row.phase is Phase.FINISHED
+
+
+def test_placement_s_word_about_the_seats_is_the_explanation(house: House) -> None:
+    house.submit(workload("w1"))
+    seated = events.GangPlaced(
+        workload_id="w1",
+        attempt=1,
+        placement=placement(workload("w1")),
+        message="binpack: n1: leaves 3 whole nvidia.com/gpu",
+    )
+    house.say(seated, "w1")
+    assert detail(house, "w1").explanation.message == "binpack: n1: leaves 3 whole nvidia.com/gpu"

@@ -2,10 +2,11 @@ from dataclasses import replace
 
 import pytest
 
+from muster_admission.queries import workload as answer_workload
 from muster_admission.rows import workload_row
-from muster_contracts import events
-from muster_contracts.queries import Phase
-from muster_domain.conditions import EvictionReason, PendingReason
+from muster_contracts import codec, events
+from muster_contracts.queries import Phase, WorkloadDetail
+from muster_domain.conditions import EvictionReason, Explanation, PendingReason
 from muster_domain.queues import QueueState, StopPolicy, VolcanoQueue
 from muster_domain.states import Evicting
 from muster_domain.workload import VolcanoQueueRef
@@ -107,6 +108,30 @@ def test_whoever_stands_at_a_stopped_door_is_told_so(house: House) -> None:
     assert "team-a/jobs is stopped" in row.message
 
 
+@pytest.mark.parametrize(
+    ("stopped", "told"),
+    [
+        pytest.param(queue_stopped, "ClusterQueue cq is inactive: Stopped", id="ClusterQueue"),
+        pytest.param(door_stopped, "LocalQueue team-a/jobs is stopped", id="LocalQueue"),
+    ],
+)
+def test_who_found_no_seats_is_told_of_the_closed_queue(
+    house: House, stopped: object, told: str
+) -> None:
+    house.refuse_seats("reserved")
+    assert explanation(house, "reserved").reason == PendingReason.TOPOLOGY_PLACEMENT_FAILED
+    house.configure(stopped(StopPolicy.HOLD))  # type: ignore[operator]
+    why = explanation(house, "reserved")
+    assert (why.reason, why.message) == (PendingReason.SUSPENDED, told)
+    book = house.machine.book
+    assert workload_row(book, book.records["reserved"]).message == told
+
+
+def explanation(house: House, identity: str) -> Explanation:
+    detail = codec.decode(WorkloadDetail, answer_workload(house.machine, {"id": identity}))
+    return detail.explanation
+
+
 def test_other_doors_of_the_same_queue_stay_open() -> None:
     doors = [local_queue(stop=StopPolicy.HOLD), local_queue(name="side")]
     house = House(configuration(cluster_queue(gpus=4), doors=doors))
@@ -138,6 +163,8 @@ def test_a_volcano_queue_under_a_closed_one_starts_nobody_new() -> None:
     house.place("running")
     house.configure(under(QueueState.CLOSED))
     assert house.kinds("running", "reserved") == ["admitted", "evicting"]
+    house.release("reserved")
+    assert explanation(house, "reserved").message == "Volcano queue lab is Closed"
     house.release("reserved")
     house.cycle(60_000)
     assert house.kind("reserved") == "pending"

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from muster_contracts import events
+from muster_contracts.jobs import Verdict
 from muster_domain.conditions import EvictionReason, Outcome
 from muster_domain.nodes import Placement
 from muster_domain.states import Admitted, Evicting, Finished, Pending
@@ -301,7 +302,7 @@ def test_other_seats_of_one_that_runs_are_said_and_keep_its_time() -> None:
     place.say(facts(1)["reseated"])
     after = place.machine.book.records["w1"].state
     assert isinstance(before, Admitted)
-    assert after == replace(before, placement=moved(JOB, "n3"))
+    assert after == replace(before, placement=moved(JOB, "n3"), seated_because="n2 is fenced")
     assert isinstance(place.said[-1], events.WorkloadAdmitted)
     assert [seat.node for seat in place.decisions[-1].assignments] == ["n3"]
 
@@ -313,3 +314,14 @@ def test_the_first_seats_heard_again_do_not_undo_a_replacement() -> None:
     records = dict(place.machine.book.records)
     assert not place.say(facts(1)["placed"])
     assert place.machine.book.records == records
+
+
+def test_people_hear_of_an_end_once_and_when_nothing_runs_any_more() -> None:
+    place = house()
+    running(place)
+    told = len(place.decisions)
+    place.cancel()
+    assert (place.kind(), len(place.decisions)) == ("evicting", told)
+    place.release()
+    assert [found.decision for found in place.decisions[told:]] == [Verdict.FINISHED]
+    assert place.decisions[-1].outcome is Outcome.CANCELLED

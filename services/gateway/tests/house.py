@@ -265,7 +265,8 @@ class Admission:
         return codec.encode(BudgetPage(rows=rows))
 
     async def _nodes(self, question: dict[str, Any]) -> bytes:
-        names = [f"n{number:03d}" for number in range(250)]
+        asked = question["names"]
+        names = [name for number in range(250) if (name := f"n{number:03d}") in asked or not asked]
         part = names[question["offset"] : question["offset"] + question["limit"]]
         nodes = tuple(
             queries.NodeRow(

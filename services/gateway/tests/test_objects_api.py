@@ -186,6 +186,8 @@ async def test_nodes_are_listed_whole_and_strangers_unnamed(house: House) -> Non
         page = (await client.get("/v1/nodes")).json()
         assert len(page["nodes"]) == 250
         assert page["nodes"][0]["workloads"] == ["team-b/secret"]
+        page = (await client.get("/v1/nodes", params={"name": ["n007", "n003"]})).json()
+        assert [node["name"] for node in page["nodes"]] == ["n003", "n007"]
     async with house.client("anna-token") as client:
         page = (await client.get("/v1/nodes")).json()
         assert page["nodes"][0]["workloads"] == ["(another namespace)"]

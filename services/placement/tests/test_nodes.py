@@ -250,5 +250,7 @@ def test_nodes_come_in_pages(house: House) -> None:
     names = [row.name for page in pages for row in page.nodes]
     assert names == sorted(names)
     assert len(names) == 7
+    named = codec.decode(NodePage, answer_nodes(house.machine, {"names": ["m3", "n1", "none"]}))
+    assert ([row.name for row in named.nodes], named.total) == (["m3", "n1"], 2)
     with pytest.raises(InvalidValue):
         answer_nodes(house.machine, {"limit": 0})

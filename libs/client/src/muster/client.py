@@ -5,7 +5,7 @@ What may be repeated is repeated when Muster does not answer: reads, and submiss
 
 import json
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -39,7 +39,13 @@ from muster_contracts.commitments import CommitmentPage
 from muster_contracts.envelope import IDEMPOTENCY_KEY
 from muster_contracts.floor import DomainPage
 from muster_contracts.jobs import Decision
-from muster_contracts.queries import CostReport, NodePage, WorkloadDetail
+from muster_contracts.queries import (
+    NAMED_NODES_MAX,
+    CostReport,
+    NodePage,
+    NodeRow,
+    WorkloadDetail,
+)
 from muster_contracts.statements import StatementPage
 from muster_contracts.tokens import TokenReport, TokensTaken
 from muster_domain.errors import InvalidValue
@@ -66,6 +72,15 @@ class StreamEvent:
     event: str
     data: str
     id: str = ""
+
+
+def seated_on(client: "Client", detail: WorkloadDetail) -> tuple[NodeRow, ...]:
+    """The nodes that a workload sits on, as far as it can be known now; of many the first."""
+    names = sorted({seat.node for seat in detail.seats})[:NAMED_NODES_MAX]
+    try:
+        return client.nodes(names).nodes if names else ()
+    except (Refused, Unreachable):
+        return ()
 
 
 def reference(text: str, namespace: str) -> str:
@@ -172,9 +187,9 @@ class Client:
         """Quota of one ClusterQueue, or of all."""
         return self._get(QuotaList, "/v1/quota", {"cluster_queue": cluster_queue})
 
-    def nodes(self) -> NodePage:
-        """All nodes."""
-        return self._get(NodePage, "/v1/nodes")
+    def nodes(self, names: Iterable[str] = ()) -> NodePage:
+        """All nodes, or those of these names that are known."""
+        return self._get(NodePage, "/v1/nodes", {"name": tuple(names)})
 
     def domains(self, pods: Sequence[str] = ()) -> DomainPage:
         """The domains of the topologies, and the largest gangs of these pods that fit now.

@@ -26,6 +26,8 @@ from muster_domain.workload import Workload
 
 PAGE_MAX = 1000
 NODES_PAGE_MAX = 200
+NAMED_NODES_MAX = 64
+"""Nodes that one question over HTTP names."""
 
 
 class Query(StrEnum):
@@ -124,10 +126,11 @@ class Seats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesQuestion:
-    """Which part of the list of nodes, sorted by name."""
+    """Which part of the list of nodes, sorted by name; `names` takes only these, none takes all."""
 
     limit: int = NODES_PAGE_MAX
     offset: int = 0
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -195,6 +195,7 @@ class Admitted:
     `checkpointed_at_ms` is when the job last said that its work is saved, in this attempt.
     `resizes` counts what placement was told of other sizes; `resize` is what has not come to an
     end yet, on the way to the numbers of pods that the workload declares.
+    `seated_because` is what placement said of the seats.
     """
 
     admission: Admission
@@ -217,6 +218,7 @@ class Admitted:
     resizes: int = 0
     resize: Growing | Resizing | None = None
     history: History = History()
+    seated_because: str = ""
     kind: Literal["admitted"] = "admitted"
 
     @property

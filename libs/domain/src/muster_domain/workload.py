@@ -179,6 +179,7 @@ class Workload:
     same workload. Higher `priority` goes first. `volcano_queue` is set beside a LocalQueue when the
     job names both: its capability is a ceiling, its quota is charged to the LocalQueue. Only a
     Volcano Job has `job_policies`; any other gang ends as soon as one of its pods has failed.
+    `keep_finished_ms` is how long it stays listed after its end, where it says so.
     """
 
     id: str
@@ -192,6 +193,7 @@ class Workload:
     priority_class: str = ""
     execution: Execution = Managed()
     max_execution_time_ms: int | None = None
+    keep_finished_ms: int | None = None
     active: bool = True
     volcano_queue: str = ""
     network_topology: NetworkTopology | None = None

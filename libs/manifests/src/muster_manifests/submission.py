@@ -42,6 +42,7 @@ class JobSubmission:
     priority_class: str = ""
     priority: int | None = None
     max_execution_time_ms: int | None = None
+    keep_finished_ms: int | None = None
     active: bool = True
     network_topology: NetworkTopology | None = None
     pod_group: str = ""
@@ -98,6 +99,7 @@ def make_workload(submission: JobSubmission, context: SubmissionContext) -> Work
         priority_class=priority.class_name,
         execution=context.execution,
         max_execution_time_ms=submission.max_execution_time_ms,
+        keep_finished_ms=submission.keep_finished_ms,
         active=submission.active,
         volcano_queue=submission.volcano_queue if submission.queue else "",
         network_topology=submission.network_topology,

@@ -15,6 +15,7 @@ from muster_domain.job_policies import (
 from muster_scheduling.jobs.life import (
     Pod,
     PodPhase,
+    after_eviction,
     end_of,
     policy_for,
     restarted,
@@ -208,3 +209,26 @@ def test_a_job_with_a_pod_that_runs_ends_only_by_enough_successes(first: str, se
 
 def _count(members: Iterable[Pod], phases: tuple[PodPhase, ...]) -> int:
     return sum(pod.phase in phases for pod in members)
+
+
+@pytest.mark.parametrize(
+    ("listed", "action"),
+    [
+        ((), None),
+        ((RESTART,), None),
+        ((OTHERWISE,), JobAction.TERMINATE_JOB),
+        (
+            (JobPolicy(action=JobAction.RESTART_JOB, events=(JobEvent.POD_EVICTED,)), OTHERWISE),
+            None,
+        ),
+        (
+            (JobPolicy(action=JobAction.ABORT_JOB, events=(JobEvent.POD_EVICTED,)),),
+            JobAction.ABORT_JOB,
+        ),
+        ((JobPolicy(action=JobAction.ABORT_JOB, events=(JobEvent.POD_FAILED,)),), None),
+    ],
+)
+def test_an_eviction_ends_a_job_only_where_its_policies_say_so(
+    listed: tuple[JobPolicy, ...], action: JobAction | None
+) -> None:
+    assert after_eviction(policies(*listed), [WORKER, PS]) is action

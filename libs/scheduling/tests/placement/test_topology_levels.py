@@ -62,7 +62,7 @@ def test_racks_of_one_name_in_two_blocks_are_two_domains() -> None:
     assert outcome.reason is UnplaceableReason.TOPOLOGY
     assert outcome.members_seated == 4
     assert outcome.explanation.message == (
-        "4 of 8 members can be seated; "
+        "4 of 8 members can be seated, in rack b1/r1; "
         "main: 2/2 nodes fit, the topology fits only 4 out of 8 pods in one rack"
     )
 

@@ -11,7 +11,9 @@ from muster_domain.conditions import (
     PreemptionReason,
     UnderlyingCause,
 )
+from muster_domain.job_policies import JobAction
 from muster_domain.states import Admitted, End, Evicting, Finished, Requeue, Reserved
+from muster_scheduling.jobs import life
 
 
 def finish(  # noqa: PLR0913 - an end and all that is said about it
@@ -58,10 +60,15 @@ def evict(  # noqa: PLR0913 - an eviction and all that is said about it
     preemptor: str = "",
     cause: UnderlyingCause = UnderlyingCause.NONE,
 ) -> Record:
-    """The workload must give everything back. Its quota stays charged until it has (R-100)."""
+    """The workload must give everything back. Its quota stays charged until it has (R-100).
+
+    Of one that is to end, people hear once nothing of it runs any more: that it has.
+    """
     held = record.state
     if not isinstance(held, Reserved | Admitted):
         return record
+    if reason is EvictionReason.PREEMPTED and isinstance(held, Admitted):
+        then, message = _by_policies(record, then, message)
     ran_ms = max(0, now_ms - held.admitted_at_ms) if isinstance(held, Admitted) else 0
     state = Evicting(
         admission=held.admission,
@@ -87,5 +94,24 @@ def evict(  # noqa: PLR0913 - an eviction and all that is said about it
         workload_id=after.workload.id, version=book.announcer.version, state=state
     )
     book.announcer.event(after, evicted, now_ms)
-    book.announcer.decision(after, None, now_ms)
+    if isinstance(then, Requeue):
+        book.announcer.decision(after, None, now_ms)
     return after
+
+
+def _by_policies(record: Record, then: Requeue | End, message: str) -> tuple[Requeue | End, str]:
+    """What a Volcano Job makes of its eviction by a preemptor, if its policies say (J3)."""
+    policies = record.workload.job_policies
+    if policies is None or isinstance(then, End):
+        return then, message
+    action = life.after_eviction(policies, (pod_set.name for pod_set in record.workload.pod_sets))
+    told = f"{action}: {message}"
+    match action:
+        case JobAction.TERMINATE_JOB:
+            return End(outcome=Outcome.FAILED, message=told), told
+        case JobAction.COMPLETE_JOB:
+            return End(outcome=Outcome.SUCCEEDED, message=told), told
+        case JobAction.ABORT_JOB:
+            return Requeue(active=False), told
+        case _:
+            return then, message

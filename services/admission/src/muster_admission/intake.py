@@ -237,6 +237,7 @@ def gang_placed(book: Book, fact: events.GangPlaced, now_ms: int) -> None:
         waiting_since_ms=held.waiting_since_ms,
         checks=held.checks,
         history=replace(held.history, unseated_times=0),
+        seated_because=fact.message,
     )
     _become_admitted(book, record, resize.begun(book, record.workload, state, now_ms), now_ms)
 
@@ -247,6 +248,7 @@ def _reseated(
     newer = fact.placement.generation > before.placement.generation
     if before.attempt == fact.attempt and newer:
         state = resize.seated(book, record.workload, before, fact, now_ms)
+        state = replace(state, seated_because=fact.message)
         _become_admitted(book, record, state, now_ms)
 
 

@@ -14,6 +14,7 @@ from muster_admission.machine import AdmissionMachine
 from muster_admission.rows import (
     ahead_row,
     estimate,
+    kept_out,
     queue_row,
     quota_rows,
     timeline,
@@ -67,12 +68,12 @@ def workloads(machine: AdmissionMachine, question: dict[str, Any]) -> bytes:
     asked = codec.decode_object(WorkloadsQuestion, question)
     if not 1 <= asked.limit <= PAGE_MAX or asked.offset < 0:
         raise InvalidValue(f"a page has 1 to {PAGE_MAX} rows", field="limit")
-    places = _places(book)
+    places, at_ms = _places(book), now_ms()
     rows = sorted(
         (
             _with_place(book, record, places)
             for record in book.records.values()
-            if _matches(record, asked)
+            if _matches(record, asked) and not _gone(record, at_ms)
         ),
         key=row_order,
     )
@@ -243,6 +244,14 @@ def _matches(record: Record, asked: WorkloadsQuestion) -> bool:
     )
 
 
+def _gone(record: Record, at_ms: int) -> bool:
+    """Whether it asked not to be listed so long after its end. It is still known by its id."""
+    kept_ms, state = record.workload.keep_finished_ms, record.state
+    if kept_ms is None or not isinstance(state, Finished):
+        return False
+    return at_ms >= state.finished_at_ms + kept_ms
+
+
 def _with_place(book: Book, record: Record, places: Mapping[str, tuple[int, int]]) -> WorkloadRow:
     row = workload_row(book, record)
     place = places.get(record.workload.id)
@@ -251,11 +260,17 @@ def _with_place(book: Book, record: Record, places: Mapping[str, tuple[int, int]
     return replace(row, position_in_cluster_queue=place[0], position_in_local_queue=place[1])
 
 
-def _explanation(book: Book, record: Record) -> Explanation:
+def _explanation(  # noqa: PLR0911 - one line a state
+    book: Book, record: Record
+) -> Explanation:
     row = workload_row(book, record)
     said = Explanation(reason=row.reason, message=row.message)
     match record.state:
-        case Pending(unseated=True, explanation=stored) | Pending(active=False, explanation=stored):
+        case Pending(active=False, explanation=stored):
+            return stored
+        case Pending() if (why := kept_out(book, record)) is not None:
+            return why
+        case Pending(unseated=True, explanation=stored):
             return stored
         case Pending() if (waits := held_up(book)) and record.workload.id in waits:
             return waits[record.workload.id]
@@ -264,6 +279,8 @@ def _explanation(book: Book, record: Record) -> Explanation:
         case Admitted(resize=Growing(explanation=stored)):
             why = stored or explain(book.view.snapshot(now_ms()), record.workload.id) or said
             return why if why is said else replace(why, message=f"{row.message}: {why.message}")
+        case Admitted(seated_because=message) if message:
+            return replace(said, message=message)
         case Finished(explanation=why) if why is not None:
             return why
         case _:

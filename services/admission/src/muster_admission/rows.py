@@ -14,8 +14,9 @@ from muster_contracts.queries import (
 )
 from muster_contracts.stored import Record
 from muster_domain.checks import all_ready
-from muster_domain.conditions import PendingReason, UnadmittedReason
+from muster_domain.conditions import Explanation, PendingReason, UnadmittedReason
 from muster_domain.states import Admitted, Evicting, Finished, Pending, Reserved
+from muster_scheduling.admission import closed
 from muster_scheduling.quota import FlavorResource, QuotaNode
 from muster_scheduling.snapshot.catalog import QueueEntry
 
@@ -57,10 +58,8 @@ def _words(  # noqa: PLR0911 - one line a state
 ) -> tuple[Phase, str, str]:
     match record.state:
         case Pending(explanation=stored):
-            if door_of(record) in book.stopped_doors:
-                door = f"LocalQueue {door_of(record)} is stopped"
-                return Phase.PENDING, PendingReason.SUSPENDED, door
-            why = book.explanations.get(record.workload.id, stored)
+            found = book.explanations.get(record.workload.id, stored)
+            why = kept_out(book, record) or found
             return Phase.PENDING, why.reason, why.message
         case Reserved(checks=checks) if not all_ready(checks):
             reason = UnadmittedReason.UNSATISFIED_ADMISSION_CHECKS
@@ -85,6 +84,17 @@ def _pods_now(record: Record) -> int | None:
     seats = len(record.state.placement.pods)
     wanted = sum(pod_set.count for pod_set in record.workload.pod_sets)
     return None if seats == wanted else seats
+
+
+def kept_out(book: Book, record: Record) -> Explanation | None:
+    """By what a workload is kept from being looked at, whatever it waited for before."""
+    if door_of(record) in book.stopped_doors:
+        message = f"LocalQueue {door_of(record)} is stopped"
+        return Explanation(reason=PendingReason.SUSPENDED, message=message)
+    entry = book.view.catalog.queues.get(record.cluster_queue)
+    if entry is None or entry.active:
+        return None
+    return closed(book.view.catalog, entry)
 
 
 def ahead_row(record: Record, now_ms: int) -> Ahead:

@@ -220,8 +220,8 @@ class Owners:
             silent=answers.silent,
         )
 
-    async def nodes(self) -> NodePage:
-        """All nodes, sorted by name. Raises `Transient`."""
+    async def nodes(self, names: tuple[str, ...] = ()) -> NodePage:
+        """All nodes, or those of these names that are known, by name. Raises `Transient`."""
         nodes: list[NodeRow] = []
         while True:
             page = await self._ask(
@@ -229,7 +229,7 @@ class Owners:
                 Service.PLACEMENT,
                 Query.NODES,
                 PLACEMENT_SHARD,
-                NodesQuestion(offset=len(nodes)),
+                NodesQuestion(offset=len(nodes), names=names),
             )
             nodes += page.nodes
             if not page.nodes or len(nodes) >= page.total:

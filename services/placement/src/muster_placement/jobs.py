@@ -208,18 +208,15 @@ def lost(gang: SeatedGang, node: str, message: str) -> Step | None:
     policies = gang.workload.job_policies
     if policies is None or gang.phase is not GangPhase.RUNNING:
         return None
-    sets = sorted({seat.pod_set for seat in gang.gang.placement.pods if seat.node == node})
-    for name in sets:
-        policy = life.policy_for(policies, name, JobEvent.POD_EVICTED)
-        match policy.action if policy is not None else None:
-            case JobAction.TERMINATE_JOB as action:
-                end = End(outcome=Outcome.FAILED, message=f"{action}: {message}")
-                return Step(gang=gang, end=end)
-            case JobAction.COMPLETE_JOB as action:
-                end = End(outcome=Outcome.SUCCEEDED, message=f"{action}: {message}")
-                return Step(gang=gang, end=end)
-            case JobAction.ABORT_JOB as action:
-                return Step(gang=gang, abort=f"{action}: {message}")
-            case _:
-                pass
-    return None
+    tasks = (seat.pod_set for seat in gang.gang.placement.pods if seat.node == node)
+    action = life.after_eviction(policies, tasks)
+    told = f"{action}: {message}"
+    match action:
+        case JobAction.TERMINATE_JOB:
+            return Step(gang=gang, end=End(outcome=Outcome.FAILED, message=told))
+        case JobAction.COMPLETE_JOB:
+            return Step(gang=gang, end=End(outcome=Outcome.SUCCEEDED, message=told))
+        case JobAction.ABORT_JOB:
+            return Step(gang=gang, abort=told)
+        case _:
+            return None

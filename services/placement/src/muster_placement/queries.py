@@ -47,7 +47,7 @@ def nodes(machine: PlacementMachine, question: dict[str, Any]) -> bytes:
     asked = codec.decode_object(NodesQuestion, question)
     _check_page(asked.offset, asked.limit, NODES_PAGE_MAX, "nodes")
     floor = machine.floor
-    names = sorted(floor.nodes)
+    names = sorted(floor.nodes.keys() & set(asked.names) if asked.names else floor.nodes)
     chosen = names[asked.offset : asked.offset + asked.limit]
     plan, row = _plan(machine), floor.table.columns.row
     one_card = _fits(machine, _ONE_CARD)

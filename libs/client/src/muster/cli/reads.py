@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from muster.cli.options import Namespace, Output, Queue, Workload, connect, refer
 from muster.cli.output import Format, emit, lines, say, stdout, warn_unpriced
 from muster.cli.tokens import print_tokens
-from muster.client import Client, StreamEvent
+from muster.client import Client, StreamEvent, seated_on
 from muster.errors import ExitCode, Unreachable
 from muster.following import OUTAGE_MAX_S, RETRY_S
 from muster.rendering.cost import cost_csv, cost_table
@@ -127,7 +127,8 @@ def explain(
     """Say why a job waits, with the numbers, and what would help."""
     with connect() as client:
         detail = client.workload(refer(workload, namespace))
-    emit(detail, output, lambda _wide: lines(explanation(detail, now_ms())))
+        on = seated_on(client, detail) if output in (Format.TABLE, Format.WIDE) else ()
+    emit(detail, output, lambda _wide: lines(explanation(detail, now_ms(), on)))
 
 
 def quota(

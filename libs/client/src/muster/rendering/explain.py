@@ -1,11 +1,18 @@
 """`muster explain`: one verdict line, then every rule with its numbers, then what would help."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from muster.durations import short
 from muster.rendering.turns import turn_lines
 from muster.rendering.words import asks, gpus_milli, is_gpu, short_id
-from muster_contracts.queries import Ahead, Phase, WaitEstimate, WorkloadDetail, WorkloadRow
+from muster_contracts.queries import (
+    Ahead,
+    NodeRow,
+    Phase,
+    WaitEstimate,
+    WorkloadDetail,
+    WorkloadRow,
+)
 from muster_domain.conditions import FlavorVerdict, PendingReason
 from muster_domain.quantity import format_quantity
 
@@ -14,8 +21,8 @@ _NOT_TRIED = f"{PendingReason.NO_MATCHING_FLAVOR}: "
 _MINUTE_MS = 60_000
 
 
-def explain(detail: WorkloadDetail, now_ms: int) -> list[str]:
-    """The lines of an explanation."""
+def explain(detail: WorkloadDetail, now_ms: int, nodes: Iterable[NodeRow] = ()) -> list[str]:
+    """The lines of an explanation; `nodes` are those that it sits on, as far as they are known."""
     row = detail.row
     lines = [_verdict(detail, now_ms), f"asks     {_asks(detail)}, priority {row.priority}"]
     if row.pods_now is not None:
@@ -25,7 +32,7 @@ def explain(detail: WorkloadDetail, now_ms: int) -> list[str]:
         lines += _pending(detail)
         lines += turn_lines(detail.turns)
     else:
-        lines += _placed(detail)
+        lines += _placed(detail, {node.name: node for node in nodes})
     lines += _work(detail, now_ms)
     lines += _tries(detail, now_ms)
     if detail.explanation.message and not detail.explanation.flavors:
@@ -104,7 +111,7 @@ def _flavor(verdict: FlavorVerdict) -> str:
 
 def _pending(detail: WorkloadDetail) -> list[str]:
     explanation = detail.explanation
-    lines: list[str] = []
+    lines = _largest(detail)
     if detail.ahead_total:
         shown = [_ahead(ahead) for ahead in detail.ahead[:_AHEAD_SHOWN]]
         left = detail.ahead_total - len(shown)
@@ -155,7 +162,16 @@ def _ahead(ahead: Ahead) -> str:
     return f"{short_id(ahead.id) or ahead.name} ({about})"
 
 
-def _placed(detail: WorkloadDetail) -> list[str]:
+def _largest(detail: WorkloadDetail) -> list[str]:
+    """How much of a gang found seats when it last asked; it asks again whenever some come free."""
+    counts = detail.explanation.counts
+    if "members_seated" not in counts:
+        return []
+    seated, asked = counts["members_seated"], counts.get("members_asked", detail.row.pods)
+    return [f"largest  gang of this shape that finds seats: {seated} of {asked}"]
+
+
+def _placed(detail: WorkloadDetail, nodes: Mapping[str, NodeRow]) -> list[str]:
     lines: list[str] = []
     if detail.flavors:
         chosen = ", ".join(f"{name} {flavor}" for name, flavor in sorted(detail.flavors.items()))
@@ -170,5 +186,14 @@ def _placed(detail: WorkloadDetail) -> list[str]:
         )
         devices = "; ".join(part for part in (devices, instances) if part)
         place = f"{seat.node} {devices}".strip()
-        lines.append(f"seat     {seat.pod_set} rank {seat.rank}: {place}")
+        inside = _inside(nodes.get(seat.node))
+        lines.append(f"seat     {seat.pod_set} rank {seat.rank}: {place}{inside}")
     return lines
+
+
+def _inside(node: NodeRow | None) -> str:
+    """The domains that a node is in, by topology."""
+    if node is None:
+        return ""
+    places = [f"{topology} {'/'.join(path)}" for topology, path in sorted(node.domains.items())]
+    return f"  in {', '.join(places)}" if places else ""

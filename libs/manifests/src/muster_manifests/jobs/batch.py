@@ -3,7 +3,12 @@
 from dataclasses import dataclass, replace
 
 from muster_domain.workload import ELASTIC_JOB, Owner, RestartPolicy
-from muster_manifests.jobs.job_metadata import JobSpec, make_submission, seconds_ms
+from muster_manifests.jobs.job_metadata import (
+    JobSpec,
+    keep_finished_ms,
+    make_submission,
+    seconds_ms,
+)
 from muster_manifests.manifest import Manifest
 from muster_manifests.metadata import Metadata
 from muster_manifests.pods import PodTemplate, read_pod_template
@@ -21,12 +26,13 @@ class BatchSpec:
     template: PodTemplate
     pods_at_once: int
     max_execution_time_ms: int | None
+    keep_finished_ms: int | None
 
 
 def read_batch_spec(spec: ObjectReader) -> BatchSpec:
     """Read the spec of a Job, also as JobSets embed it."""
     spec.accept(
-        "suspend", "ttlSecondsAfterFinished", "completionMode", "selector", "manualSelector",
+        "suspend", "completionMode", "selector", "manualSelector",
         "managedBy", "podReplacementPolicy",
     )  # fmt: skip
     spec.not_acted_on(
@@ -46,6 +52,7 @@ def read_batch_spec(spec: ObjectReader) -> BatchSpec:
         template=read_pod_template(spec.object("template"), RestartPolicy.NEVER),
         pods_at_once=parallelism if completions is None else min(parallelism, completions),
         max_execution_time_ms=seconds_ms(spec, "activeDeadlineSeconds"),
+        keep_finished_ms=keep_finished_ms(spec),
     )
 
 
@@ -59,7 +66,10 @@ def read_job(manifest: Manifest) -> JobSubmission:
         manifest,
         (batch.template,),
         (pod_set,),
-        JobSpec(max_execution_time_ms=batch.max_execution_time_ms),
+        JobSpec(
+            max_execution_time_ms=batch.max_execution_time_ms,
+            keep_finished_ms=batch.keep_finished_ms,
+        ),
     )
 
 

@@ -31,6 +31,7 @@ class JobSpec:
     priority_class: str = ""
     volcano_queue: str = ""
     max_execution_time_ms: int | None = None
+    keep_finished_ms: int | None = None
     network_topology: NetworkTopology | None = None
 
 
@@ -57,6 +58,7 @@ def make_submission(
         workload_priority_class=metadata.labels.get(PRIORITY_CLASS, ""),
         priority_class=spec.priority_class or _priority_class(templates),
         max_execution_time_ms=_max_execution_time_ms(manifest.body, spec),
+        keep_finished_ms=spec.keep_finished_ms,
         network_topology=spec.network_topology,
         pod_group=_first_of(POD_GROUP_NAMES, both, templates),
         labels=metadata.labels,
@@ -65,10 +67,15 @@ def make_submission(
     return _with_group_min_member(submission, manifest.body, both, templates)
 
 
-def seconds_ms(reader: ObjectReader, key: str) -> int | None:
+def seconds_ms(reader: ObjectReader, key: str, *, low: int = 1) -> int | None:
     """Read a number of seconds as milliseconds, or None where none is written."""
-    seconds = reader.optional_integer(key, low=1)
+    seconds = reader.optional_integer(key, low=low)
     return None if seconds is None else seconds * 1000
+
+
+def keep_finished_ms(reader: ObjectReader) -> int | None:
+    """Read how long a job stays listed after its end."""
+    return seconds_ms(reader, "ttlSecondsAfterFinished", low=0)
 
 
 def _priority_class(templates: tuple[PodTemplate, ...]) -> str:

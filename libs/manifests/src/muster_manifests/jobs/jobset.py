@@ -1,7 +1,7 @@
 """JobSet: several Jobs, each repeated, admitted together."""
 
 from muster_manifests.jobs.batch import BatchSpec, read_batch_spec
-from muster_manifests.jobs.job_metadata import JobSpec, make_submission
+from muster_manifests.jobs.job_metadata import JobSpec, keep_finished_ms, make_submission
 from muster_manifests.manifest import Manifest
 from muster_manifests.reader import ObjectReader
 from muster_manifests.submission import JobSubmission
@@ -10,7 +10,7 @@ from muster_manifests.submission import JobSubmission
 def read_job_set(manifest: Manifest) -> JobSubmission:
     """Read a JobSet: one pod set for each replicated job."""
     spec = manifest.body.object("spec")
-    spec.accept("suspend", "ttlSecondsAfterFinished", "network", "coordinator", "managedBy")
+    spec.accept("suspend", "network", "coordinator", "managedBy")
     spec.not_acted_on("successPolicy", "failurePolicy", "startupPolicy", "volumeClaimPolicies")
     jobs: dict[str, tuple[BatchSpec, int]] = {}
     for reader in spec.objects("replicatedJobs"):
@@ -29,7 +29,10 @@ def read_job_set(manifest: Manifest) -> JobSubmission:
         manifest,
         tuple(batch.template for batch, _ in jobs.values()),
         tuple(batch.template.pod_set(name, count) for name, (batch, count) in jobs.items()),
-        JobSpec(max_execution_time_ms=max(deadlines, default=None)),
+        JobSpec(
+            max_execution_time_ms=max(deadlines, default=None),
+            keep_finished_ms=keep_finished_ms(spec),
+        ),
     )
 
 

@@ -4,7 +4,12 @@ from dataclasses import replace
 
 from muster_domain.workload import PodSet, RestartPolicy
 from muster_manifests.gang import with_min_member
-from muster_manifests.jobs.job_metadata import JobSpec, make_submission, seconds_ms
+from muster_manifests.jobs.job_metadata import (
+    JobSpec,
+    keep_finished_ms,
+    make_submission,
+    seconds_ms,
+)
 from muster_manifests.manifest import Manifest
 from muster_manifests.pods import PodTemplate, read_container, read_pod_template
 from muster_manifests.reader import ObjectReader
@@ -49,7 +54,7 @@ def read_old_paddle_job(manifest: Manifest) -> JobSubmission:
     roles = [(name, spec.object(name)) for name in ("ps", "worker", "heter") if name in spec]
     if not roles:
         spec.problem("worker", "missing", "write worker: {replicas: 1, template: ...}")
-    return _read_roles(manifest, roles, (policy, None))
+    return _read_roles(manifest, roles, (policy, _scheduled(policy)))
 
 
 def read_train_job(manifest: Manifest) -> JobSubmission:
@@ -75,19 +80,31 @@ def read_train_job(manifest: Manifest) -> JobSubmission:
     return make_submission(manifest, (), (pod_set,))
 
 
-def _run_policy(spec: ObjectReader) -> tuple[ObjectReader, int | None]:
+def _run_policy(spec: ObjectReader) -> tuple[ObjectReader, JobSpec]:
     policy = spec.object("runPolicy")
-    policy.accept("suspend", "cleanPodPolicy", "ttlSecondsAfterFinished", "managedBy")
+    policy.accept("suspend", "cleanPodPolicy", "managedBy")
     policy.not_acted_on("backoffLimit")
-    return policy.object("schedulingPolicy"), seconds_ms(policy, "activeDeadlineSeconds")
+    scheduling = policy.object("schedulingPolicy")
+    found = replace(
+        _scheduled(scheduling),
+        max_execution_time_ms=seconds_ms(policy, "activeDeadlineSeconds"),
+        keep_finished_ms=keep_finished_ms(policy),
+    )
+    return scheduling, found
+
+
+def _scheduled(scheduling: ObjectReader) -> JobSpec:
+    return JobSpec(
+        priority_class=scheduling.text("priorityClass"), volcano_queue=scheduling.text("queue")
+    )
 
 
 def _read_roles(
     manifest: Manifest,
     roles: list[tuple[str, ObjectReader]],
-    policy: tuple[ObjectReader, int | None],
+    policy: tuple[ObjectReader, JobSpec],
 ) -> JobSubmission:
-    scheduling, deadline_ms = policy
+    scheduling, of_policy = policy
     scheduling.accept("minResources")
     scheduling.not_acted_on("scheduleTimeoutSeconds")
     templates: list[PodTemplate] = []
@@ -107,11 +124,7 @@ def _read_roles(
         manifest,
         tuple(templates),
         tuple(pod_sets),
-        JobSpec(
-            priority_class=scheduling.text("priorityClass"),
-            volcano_queue=scheduling.text("queue"),
-            max_execution_time_ms=deadline_ms,
-        ),
+        of_policy,
     )
     minimum = scheduling.optional_integer("minAvailable", low=0)
     if minimum is None:

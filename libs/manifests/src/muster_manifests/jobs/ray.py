@@ -1,7 +1,12 @@
 """Ray: RayCluster, and the RayJob and RayService that bring one along."""
 
 from muster_domain.workload import PodSet, RestartPolicy
-from muster_manifests.jobs.job_metadata import JobSpec, make_submission, seconds_ms
+from muster_manifests.jobs.job_metadata import (
+    JobSpec,
+    keep_finished_ms,
+    make_submission,
+    seconds_ms,
+)
 from muster_manifests.manifest import Manifest
 from muster_manifests.pods import PodTemplate, read_pod_template
 from muster_manifests.reader import ObjectReader
@@ -19,7 +24,7 @@ def read_ray_job(manifest: Manifest) -> JobSubmission:
     """Read a RayJob; a submitter pod counts only where its template is written."""
     spec = manifest.body.object("spec")
     spec.accept(
-        "suspend", "shutdownAfterJobFinishes", "ttlSecondsAfterFinished", "submissionMode",
+        "suspend", "shutdownAfterJobFinishes", "submissionMode",
         "jobId", "metadata", "managedBy", "deletionPolicy", "deletionStrategy", "submitterConfig",
     )  # fmt: skip
     spec.not_acted_on(
@@ -42,7 +47,10 @@ def read_ray_job(manifest: Manifest) -> JobSubmission:
         manifest,
         spec.object("rayClusterSpec"),
         submitter,
-        JobSpec(max_execution_time_ms=seconds_ms(spec, "activeDeadlineSeconds")),
+        JobSpec(
+            max_execution_time_ms=seconds_ms(spec, "activeDeadlineSeconds"),
+            keep_finished_ms=keep_finished_ms(spec),
+        ),
         restart_policy=RestartPolicy.NEVER,
     )
 

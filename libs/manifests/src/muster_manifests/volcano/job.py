@@ -8,7 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from muster_domain.job_policies import JobPolicies, TaskPolicies
 from muster_domain.workload import RestartPolicy
 from muster_manifests.gang import with_min_member
-from muster_manifests.jobs.job_metadata import JobSpec, make_submission
+from muster_manifests.jobs.job_metadata import JobSpec, keep_finished_ms, make_submission
 from muster_manifests.manifest import Manifest
 from muster_manifests.metadata import check_name
 from muster_manifests.pods import PodTemplate, read_pod_template
@@ -44,7 +44,7 @@ def read_volcano_job(manifest: Manifest) -> JobSubmission:
     `minAvailable` below the number of pods lets the gang start smaller (see `with_min_member`).
     """
     spec = manifest.body.object("spec")
-    spec.accept("schedulerName", "ttlSecondsAfterFinished", "runningEstimate")
+    spec.accept("schedulerName", "runningEstimate")
     spec.not_acted_on("volumes")
     _check_plugins(spec)
     readers = spec.objects("tasks")
@@ -60,6 +60,7 @@ def read_volcano_job(manifest: Manifest) -> JobSubmission:
         JobSpec(
             priority_class=spec.text("priorityClassName"),
             volcano_queue=spec.text("queue"),
+            keep_finished_ms=keep_finished_ms(spec),
             network_topology=read_network_topology(spec),
         ),
     )

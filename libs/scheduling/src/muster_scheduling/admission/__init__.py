@@ -30,7 +30,7 @@ from muster_scheduling.admission.flavors import FlavorAssigner, PreemptionOracle
 from muster_scheduling.admission.limits import max_possible
 from muster_scheduling.admission.modes import Mode, Outlook, Suit, preferred
 from muster_scheduling.admission.proposal import Refusal, RefusalReason, apply_proposal
-from muster_scheduling.admission.standing import Standing, Waiter, explain, standing
+from muster_scheduling.admission.standing import Standing, Waiter, closed, explain, standing
 from muster_scheduling.admission.violations import Violation, ViolationKind, violations
 
 __all__ = [
@@ -69,6 +69,7 @@ __all__ = [
     "ViolationKind",
     "Waiter",
     "apply_proposal",
+    "closed",
     "decide",
     "entry_key",
     "explain",

@@ -13,8 +13,9 @@ from muster_scheduling.admission.cycle import Cycle, Entry, Verdict
 from muster_scheduling.admission.explain import explain_entry
 from muster_scheduling.admission.modes import Mode
 from muster_scheduling.preemption.context import Search, reclaim_allows, within_queue_allows
-from muster_scheduling.snapshot.catalog import QueueEntry, suspension
+from muster_scheduling.snapshot.catalog import Catalog, QueueEntry, suspension
 from muster_scheduling.snapshot.view import AdmissionView, Snapshot
+from muster_scheduling.snapshot.volcano import derived_queue_name, shut_by
 from muster_scheduling.snapshot.workloads import PendingWorkload
 
 
@@ -73,10 +74,7 @@ def explain(snapshot: Snapshot, workload_id: str) -> Explanation | None:
     if entry is None:
         return _no_queue(workload)
     if not entry.active:
-        return Explanation(
-            reason=suspension(entry.inactive),
-            message=f"ClusterQueue {name} is inactive: {', '.join(entry.inactive)}",
-        )
+        return closed(view.catalog, entry)
     mark = view.journal.checkpoint()
     judged = Cycle(view, snapshot.now_ms, victims_inline=True).nominate(workload, entry)
     _judge(judged)
@@ -88,6 +86,18 @@ def explain(snapshot: Snapshot, workload_id: str) -> Explanation | None:
     if judged.assignment.mode is Mode.FIT and judged.verdict is Verdict.NO_LONGER_FITS:
         return _would_fit(snapshot, entry, workload)
     return found
+
+
+def closed(catalog: Catalog, entry: QueueEntry) -> Explanation:
+    """Why nobody of an inactive ClusterQueue is looked at."""
+    declared = catalog.configuration.volcano_queues
+    name = next((name for name in declared if derived_queue_name(name) == entry.name), "")
+    shut = shut_by(name, declared)
+    if shut:
+        message = f"Volcano queue {shut} is {declared[shut].state}"
+    else:
+        message = f"ClusterQueue {entry.name} is inactive: {', '.join(entry.inactive)}"
+    return Explanation(reason=suspension(entry.inactive), message=message)
 
 
 def _judge(entry: Entry) -> None:

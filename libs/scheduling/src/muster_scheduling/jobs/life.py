@@ -18,6 +18,8 @@ from muster_domain.job_policies import (
     TaskPolicies,
 )
 
+_ENDING = (JobAction.TERMINATE_JOB, JobAction.COMPLETE_JOB, JobAction.ABORT_JOB)
+
 
 class PodPhase(StrEnum):
     """What is known about one pod. A held one has its seat and waits for tasks before it."""
@@ -75,6 +77,18 @@ def policy_for(
         anything = [policy for policy in listed if JobEvent.ANY in policy.events]
         for policy in (*named, *anything):
             return policy
+    return None
+
+
+def after_eviction(policies: JobPolicies, tasks: Iterable[str]) -> JobAction | None:
+    """What ends or aborts a job whose pods of these tasks were evicted; None: it waits again.
+
+    A restart is what an eviction comes to anyway, and is not counted as one.
+    """
+    for task in sorted(set(tasks)):
+        policy = policy_for(policies, task, JobEvent.POD_EVICTED)
+        if policy is not None and policy.action in _ENDING:
+            return policy.action
     return None
 
 

@@ -24,7 +24,7 @@ from muster_scheduling.placement.outcome import (
 from muster_scheduling.placement.plan import Plan, Seating
 from muster_scheduling.placement.record import MILLI, PODS, is_extended
 from muster_scheduling.placement.request import GangRequest, PodSetRequest
-from muster_scheduling.placement.seating import fits_at_most
+from muster_scheduling.placement.seating import domain_totals, fits_at_most
 from muster_scheduling.placement.shares import GPU, Share
 from muster_scheduling.placement.table import NodeTable
 from muster_scheduling.placement.topology.rows import RowFits, row_tree, seat_rows
@@ -70,7 +70,8 @@ def unplaceable(
         for found, verdict in zip(plans, verdicts, strict=True)
         if reason is not UnplaceableReason.INSUFFICIENT_RESOURCES or _is_short(found, verdict)
     ]
-    message = f"{seated} of {asked} members can be seated; " + "; ".join(short)
+    where = _best_domain(columns, plans[0]) if len(plans) == 1 and seated else ""
+    message = f"{seated} of {asked} members can be seated{where}; " + "; ".join(short)
     return Unplaceable(
         reason=reason,
         explanation=Explanation(reason=reason, message=message, counts=counts),
@@ -86,6 +87,20 @@ def _seated(verdicts: Sequence[PodSetVerdict], best: Seating) -> int:
     if alone is None or alone.topology is None:
         return best.members
     return max(best.members, alone.topology.fitting * alone.asked // alone.topology.needed)
+
+
+def _best_domain(columns: Columns, found: Plan) -> str:
+    """The domain in which most pods of a set find seats, if they must sit in one."""
+    topology = found.pod_set.topology
+    if not found.required or topology is None or topology.slices:
+        return ""
+    level = found.domains.number_of(topology.node_label)
+    domain_of = found.domains.levels[level]
+    best = int(np.argmax(domain_totals(domain_of, found.fits)))
+    row = int(np.argmax(domain_of == best))
+    labels = (columns.label(label) for label in found.domains.labels[: level + 1])
+    path = "/".join(str(label.values[int(label.codes[row])]) for label in labels)
+    return f", in {found.domains.labels[level]} {path}"
 
 
 def seated_message(table: NodeTable, gang: Gang, policy: PlacementPolicy) -> str:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 
 from muster_contracts.api import AppliedObject, FlowView, ObjectList, ObjectView
 from muster_contracts.floor import PODS_ASKED_MAX, DomainPage
-from muster_contracts.queries import NodePage
+from muster_contracts.queries import NAMED_NODES_MAX, NodePage
 from muster_domain.errors import NotFound
 from muster_gateway import events
 from muster_gateway.access import Caller, Right
@@ -24,6 +24,9 @@ from muster_manifests.catalogue import ObjectKey, StoredObject
 router = APIRouter(tags=["objects"])
 _READ_TIMEOUT_S = 5.0
 _POD_LENGTH_MAX = 500
+Names = Annotated[
+    tuple[Annotated[str, Query(max_length=253)], ...], Query(max_length=NAMED_NODES_MAX)
+]
 Pods = Annotated[
     tuple[Annotated[str, Query(max_length=_POD_LENGTH_MAX)], ...], Query(max_length=PODS_ASKED_MAX)
 ]
@@ -89,10 +92,10 @@ async def flow(name: str, gateway: Gate, caller: Who, namespace: InNamespace) ->
 
 
 @router.get("/v1/nodes")
-async def nodes(gateway: Gate, caller: Who) -> NodePage:
-    """All nodes, and who sits where."""
+async def nodes(gateway: Gate, caller: Who, name: Names = ()) -> NodePage:
+    """All nodes, or those with a `name`, and who sits where."""
     caller.need(Right.READ)
-    return nodes_for(caller, await gateway.owners.nodes())
+    return nodes_for(caller, await gateway.owners.nodes(name))
 
 
 @router.get("/v1/nodes/domains")
@@ -123,7 +126,7 @@ async def _say(
 ) -> AppliedObject:
     caller.need(Right.OPERATE)
     checked_name(node, "node")
-    known = await gateway.owners.nodes()
+    known = await gateway.owners.nodes((node,))
     if node not in {row.name for row in known.nodes}:
         raise NotFound(f"there is no node {node!r}; see muster nodes")
     message = events.drain(node, drained=drained, by=caller.name, cause=cause)
