@@ -45,6 +45,15 @@ def test_only_its_owner_may_say_it(channel: Channel) -> None:
     assert may == {channel.owner} | refusing
 
 
+ALSO_ASK = {
+    "placement_seats": {Service.PREEMPTION},
+    "admission_quota": {Service.ACCOUNTING},
+    "admission_workloads": {Service.ACCOUNTING},
+    "admission_workload": {Service.ACCOUNTING},
+}
+"""Who asks beside the gateway: for seats that victims would leave, and who holds quota."""
+
+
 @pytest.mark.parametrize("channel", QUERIES, ids=lambda channel: channel.name)
 def test_the_gateway_asks_and_only_the_owner_answers(channel: Channel) -> None:
     asking = {
@@ -57,6 +66,5 @@ def test_the_gateway_asks_and_only_the_owner_answers(channel: Channel) -> None:
         for service, user in OWNERS.items()
         if any(matches(pattern, subject(channel)) for pattern in user.subscribe)
     }
-    proposing = {Service.PREEMPTION} if channel.name == "placement_seats" else set[Service]()
-    assert asking == {Service.GATEWAY} | proposing
+    assert asking == {Service.GATEWAY} | ALSO_ASK.get(channel.name, set())
     assert answering == {channel.owner}

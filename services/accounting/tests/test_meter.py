@@ -11,7 +11,7 @@ from prometheus_client import generate_latest
 
 from muster_accounting.bookkeeper import Bookkeeper
 from muster_accounting.facts import Told
-from muster_accounting.meter import DRIFT_EVERY_S, Meter
+from muster_accounting.meter import DRIFT_EVERY_S, RECOUNT_EVERY_S, Meter
 from muster_accounting.metrics import AccountingMetrics
 from muster_accounting.rebuild import Comparison, compare, rebuild
 from muster_accounting.store import SHARD, UsageStore
@@ -56,6 +56,7 @@ async def metering(
     home: Home,
     instance: str = "one",
     drift_every_s: float = DRIFT_EVERY_S,
+    recount_every_s: float = RECOUNT_EVERY_S,
     terms: TokenTerms = NO_MODELS,
 ) -> AsyncIterator[Meter]:
     """A replica from its start to a clean stop."""
@@ -72,6 +73,7 @@ async def metering(
         clock=lambda: NOW_MS,
         lag_max=1000,
         drift_every_s=drift_every_s,
+        recount_every_s=recount_every_s,
     )
     leases = Leases(bus.client, service=Service.ACCOUNTING, instance=instance, shards=(SHARD,))
     task = asyncio.create_task(leases.run(meter.own))

@@ -10,6 +10,7 @@ from typing import Any
 
 from muster_contracts.budgets import BudgetFact
 from muster_contracts.declarations import DeclarationNoted
+from muster_contracts.intervals import IntervalClosed
 from muster_contracts.observations import DevicesObserved
 from muster_contracts.tokens import TokenPriceDrifted, TokensReported
 from muster_domain.checks import CheckState, PodSetUpdate
@@ -527,5 +528,7 @@ WorkloadFact = (
 )
 NodeFact = NodeRegistered | NodeConditionChanged | PodStarted | PodRestarting | PodFinished
 ObjectFact = ObjectApplied | ObjectDeleted
-CostFact = TokensReported | TokenPriceDrifted | DeclarationNoted | DevicesObserved
+CostFact = (
+    TokensReported | TokenPriceDrifted | DeclarationNoted | DevicesObserved | IntervalClosed
+)
 Event = BudgetFact | WorkloadFact | NodeFact | ObjectFact | DrainRequested | CostFact

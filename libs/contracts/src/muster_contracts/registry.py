@@ -14,6 +14,7 @@ from muster_contracts import (
     declarations,
     events,
     floor,
+    intervals,
     jobs,
     observations,
     queries,
@@ -98,7 +99,11 @@ OWNERS: dict[Service, tuple[type[events.Event], ...]] = {
         events.CapacityChanged,
         events.NodeConditionChanged,
     ),
-    Service.ACCOUNTING: (declarations.DeclarationNoted, tokens.TokenPriceDrifted),
+    Service.ACCOUNTING: (
+        declarations.DeclarationNoted,
+        intervals.IntervalClosed,
+        tokens.TokenPriceDrifted,
+    ),
     Service.AGENT: (
         events.NodeRegistered,
         events.PodStarted,
@@ -293,6 +298,9 @@ _IN_NO_PARTITION: dict[type, Callable[[str], str]] = {
     declarations.DeclarationNoted: lambda name: subjects.declaration_event(name, "{kind}"),
     tokens.TokensReported: lambda name: subjects.tokens_event(name, "{namespace}"),
     tokens.TokenPriceDrifted: lambda name: subjects.drift_event(name, "{namespace}"),
+    intervals.IntervalClosed: lambda name: subjects.interval_event(
+        name, "{namespace}", "{workload_id}"
+    ),
     **dict.fromkeys(
         get_args(budgets.BudgetFact),
         lambda name: subjects.budget_event(name, "{partition}", "{budget}"),

@@ -10,6 +10,7 @@ Events:    muster.evt.<owner>.v1.<name>.<partition>.<namespace>.<workload id>
            muster.evt.gateway.v1.<name>.tokens.<namespace>
            muster.evt.accounting.v1.<name>.objects.<kind>
            muster.evt.accounting.v1.<name>.tokens.<namespace>
+           muster.evt.accounting.v1.<name>.intervals.<namespace>.<workload id>
            muster.evt.placement.v1.<name>.node.<node>
 Pods:      muster.cmd.agent.v1.pod.<node>.<pod uid>
 Telemetry: muster.tel.agent.v1.<name>.<node>
@@ -156,6 +157,12 @@ def declaration_event(name: str, kind: str) -> str:
 def drift_event(name: str, namespace: str) -> str:
     """What accounting says of models that are served in a namespace; it belongs to no partition."""
     return f"muster.evt.{Service.ACCOUNTING}.v1.{name}.tokens.{token(namespace)}"
+
+
+def interval_event(name: str, namespace: str, workload_id: str) -> str:
+    """What accounting says of an attempt in its books; it belongs to no partition."""
+    level = f"muster.evt.{Service.ACCOUNTING}.v1.{name}.intervals"
+    return f"{level}.{token(namespace)}.{token(workload_id)}"
 
 
 def node_requests() -> str:

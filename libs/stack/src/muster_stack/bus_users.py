@@ -123,8 +123,13 @@ def preemption() -> BusUser:
 
 
 def accounting() -> BusUser:
-    """Reads the log and keeps its own books."""
-    return _owner(Service.ACCOUNTING, reads=(streams.EVENTS, streams.OBJECTS))
+    """Reads the log and keeps its own books, which it holds against admission's."""
+    asks = (Query.QUOTA, Query.WORKLOADS, Query.WORKLOAD)
+    return _owner(
+        Service.ACCOUNTING,
+        publishes=tuple(subjects.query(Service.ADMISSION, query, "*") for query in asks),
+        reads=(streams.EVENTS, streams.OBJECTS),
+    )
 
 
 def agent(node: str) -> BusUser:

@@ -11,6 +11,7 @@
 | node_registered, node_condition_changed     | a node's report, a node's turn            |
 | tokens_reported                             | requests to served models                 |
 | devices_observed                            | how busy devices of attempts were         |
+| interval_closed                             | a closing that nobody else has told       |
 
 Times are the owners' own: those in the states, and the envelope's where a state has none.
 """
@@ -19,6 +20,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from muster_contracts import codec, envelope, events, subjects
+from muster_contracts.intervals import IntervalClosed
 from muster_contracts.observations import (
     BLOCK_MS,
     MINUTE_MS,
@@ -71,6 +73,7 @@ INPUTS: tuple[str, ...] = (
     subjects.facts_of(Service.AGENT, "devices_observed"),
     subjects.facts_of(Service.PLACEMENT, "node_condition_changed"),
     subjects.facts_of(Service.GATEWAY, "tokens_reported"),
+    subjects.facts_of(Service.ACCOUNTING, "interval_closed"),
 )
 """The subjects of the log that accounting reads."""
 
@@ -127,6 +130,8 @@ def read_fact(received: Received) -> Fact | None:
             return _report(node, at_ms, said.id)
         case TokensReported(uses=uses):
             return Requests(at_ms=at_ms, uses=uses)
+        case IntervalClosed(workload_id=workload_id, attempt=number):
+            return _closed(workload_id, number, fact.at_ms, 0)
         case DevicesObserved():
             return Observed(at_ms=at_ms, observations=tuple(_observations(fact)))
         case events.NodeConditionChanged(node=name, condition=condition, at_ms=since_ms):

@@ -20,6 +20,7 @@ from muster_accounting.declarations import KINDS
 from muster_accounting.drift_words import messages, news
 from muster_accounting.facts import INPUTS
 from muster_accounting.metrics import AccountingMetrics
+from muster_accounting.recount import Recount
 from muster_accounting.roller import Roller
 from muster_accounting.store import SHARD, UsageStore
 from muster_accounting.token_answers import TokenTerms
@@ -46,6 +47,7 @@ GATHER_S = 0.1
 """After each transaction facts gather for so long: a few facts cost it nearly what many do."""
 RESTART_WAIT_S = 0.2
 DRIFT_EVERY_S = 600.0
+RECOUNT_EVERY_S = 300.0
 ROLL_EVERY_S = 30.0
 REPORTS_AT_ONCE = 2
 BEAT_MAX_AGE_MS = 20_000
@@ -66,6 +68,7 @@ class Meter:
     clock: Callable[[], int]
     lag_max: int
     drift_every_s: float = DRIFT_EVERY_S
+    recount_every_s: float = RECOUNT_EVERY_S
     zones: tuple[str, ...] = ("UTC",)
     _keeper: Bookkeeper | None = None
     _pending: int = 0
@@ -124,6 +127,7 @@ class Meter:
             group.create_task(self._follow_objects(keeper, objects))
             group.create_task(self._follow_facts(keeper, facts))
             group.create_task(self._watch_drift(keeper))
+            group.create_task(self._recount(keeper))
             group.create_task(self._roll_up(Roller(keeper=keeper, zones=self.zones)))
 
     async def _follow_facts(self, keeper: Bookkeeper, reader: "Reader") -> None:
@@ -171,6 +175,23 @@ class Meter:
                 report = await keeper.tokens(question, now_ms)
             await self._tell_drift(keeper, report, month, now_ms)
             await asyncio.sleep(self.drift_every_s)
+
+    async def _recount(self, keeper: Bookkeeper) -> None:
+        """Hold the open intervals against admission, again and again."""
+        recount = Recount(self.bus)
+        while True:
+            await asyncio.sleep(self.recount_every_s)
+            if self._behind:
+                continue
+            attempts, facts = tuple(keeper.view.open.values()), tuple(keeper.view.node_facts)
+            try:
+                difference, closing = await recount.look(attempts, facts, self.clock())
+            except Transient as error:
+                _log.info("no recount", reason=str(error))
+                continue
+            await self.bus.publish(closing)
+            self.metrics.recount_difference.set(difference)
+            self.metrics.zombies.inc(len(closing))
 
     async def _tell_drift(
         self, keeper: Bookkeeper, report: TokenReport, month: Window, now_ms: int

@@ -63,6 +63,16 @@ class AccountingMetrics:
             "Attempts that hold quota",
             registry=registry,
         )
+        self.zombies = Counter(
+            "muster_accounting_zombies",
+            "Intervals that were open though their attempt was over, and were closed",
+            registry=registry,
+        )
+        self.recount_difference = Gauge(
+            "muster_accounting_recount_difference",
+            "Attempts that hold quota in the books or at admission only; anything but 0 is a loss",
+            registry=registry,
+        )
         self._hourly_cost = Gauge(
             "node_gpu_hourly_cost",
             "Price of one GPU and hour of the node",

@@ -36,6 +36,11 @@ class View:
         return self._spans
 
     @property
+    def node_facts(self) -> Iterable[NodeFact]:
+        """Everything known of nodes."""
+        return self._node_facts.values()
+
+    @property
     def first_ms(self) -> int | None:
         """The time of the first fact about a node; None without any."""
         return min((fact.at_ms for fact in self._node_facts.values()), default=None)
