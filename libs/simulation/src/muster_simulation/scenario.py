@@ -165,8 +165,8 @@ class Expectation(Written):
     preempted: dict[str, Preempted] | None = None
     finished: dict[str, str] | None = None
     nodes: dict[str, tuple[str, ...]] | None = None
-    evictions_max: int | None = None
     pods: dict[str, int] | None = None
+    evictions_max: int | None = None
 
 
 def _form(value: Any) -> str:  # noqa: ANN401 - not validated yet

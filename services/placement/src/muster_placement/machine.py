@@ -6,7 +6,6 @@ from typing import assert_never
 
 from muster_contracts import codec, events, subjects
 from muster_contracts.subjects import Service
-from muster_domain.conditions import Explanation, UnplaceableReason
 from muster_domain.nodes import NodeCondition
 from muster_domain.queues import PlacementPolicy, ResourceFlavor, Topology
 from muster_domain.states import Admission
@@ -30,9 +29,6 @@ from muster_scheduling.placement.topology.terms import TopologyOptions
 from muster_scheduling.snapshot.volcano import VOLCANO_FLAVOR
 from muster_scheduling.volcano.floor import Answer, Room, Standing, VolcanoRules, seat
 
-NO_MORE = Explanation(
-    reason=UnplaceableReason.INSUFFICIENT_RESOURCES, message="no node has room for one pod more"
-)
 _ADMITTED = codec.EVENT_NAMES[events.WorkloadAdmitted]
 _OF_AGENTS = (
     events.NodeRegistered,
@@ -258,13 +254,10 @@ class PlacementMachine:
         more = lacking(table, whole, gang, seated.counts, some=some)
         outcome = self._answer(seated.workload, more).outcome
         match outcome:
-            case Placed(gang=found) if found.placement.pods:
+            case Placed(gang=found):
                 asked = sum(pod_set.count for pod_set in more.pod_sets)
                 self._unplaceable_since_growth |= asked > len(found.placement.pods)
                 grow(self.floor, seated, whole, found, now_ms)
-            case Placed():
-                self._unplaceable_since_growth = True
-                stay(self.floor, seated, NO_MORE, now_ms)
             case Unplaceable(explanation=why):
                 self._unplaceable_since_growth = True
                 stay(self.floor, seated, why, now_ms)
