@@ -143,6 +143,20 @@ def test_nodes_show_who_sits_where(viewer: httpx.Client) -> None:
     page = viewer.get("/nodes").text
     assert page.count('class="cell held team0"') == 7  # six cards and the legend
     assert "vision/runs" in page
+    assert "Largest gang now of" in page
+
+
+def test_a_job_with_seats_says_what_they_leave_and_where_they_are(
+    stack: Stack, viewer: httpx.Client
+) -> None:
+    page = viewer.get("/workloads/vision:runs").text
+    assert "binpack: " in page
+    assert "leaves 0 whole nvidia.com/gpu" in page
+    with Client(stack.gateway_url, token=stack.tokens["viewer"]) as client:
+        whole = client.domains(["gpu=1"]).domains[0]
+        assert (whole.path, whole.largest) == ((), (2,))
+        detail = client.workload("vision:runs")
+        assert {node.name for node in client.nodes(detail.row.nodes).nodes} == set(detail.row.nodes)
 
 
 @pytest.mark.parametrize("by", ["namespace", "cluster_queue", "user"])

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -5,8 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster_console import drawing
-from muster_console.drawing import WHOLE, Segment, segments, stages, verdicts
-from muster_contracts.queries import DeviceRow, NodePage, NodeRow, QueueRow, QuotaPage, QuotaRow
+from muster_console.drawing import WHOLE, Part, Segment, segments, stages, verdicts
+from muster_contracts.floor import DomainPage, DomainRow
+from muster_contracts.queries import (
+    CardShare,
+    DeviceRow,
+    NodePage,
+    NodeRow,
+    QueueRow,
+    QuotaPage,
+    QuotaRow,
+)
 from muster_domain.conditions import FlavorVerdict
 from muster_domain.nodes import DeviceHealth, NodeCondition
 
@@ -140,11 +150,47 @@ def test_every_card_is_a_cell_coloured_by_its_team() -> None:
         ),
         largest_gang_of_one_gpu=1,
     )
-    drawn = drawing.floor(page)
+    drawn = drawing.floor(page, DomainPage(pods=(), domains=(), total=0))
     assert drawn.teams == (("team-a", 0), ("team-b", 1))
-    assert [(cell.kind, cell.colour) for cell in drawn.nodes[0].cells] == [("held", 0), ("held", 1)]
-    assert [cell.kind for cell in drawn.nodes[1].cells] == ["failed", "others", "free"]
-    assert [(each.kind, each.thousandths) for each in drawn.nodes[0].cpu] == [
-        ("own", 750),
-        ("free", 250),
-    ]
+    first, second = drawn.outside
+    assert [(cell.kind, cell.colour) for cell in first.cells] == [("held", 0), ("held", 1)]
+    assert [cell.kind for cell in second.cells] == ["failed", "others", "free"]
+    assert [(each.kind, each.thousandths) for each in first.cpu] == [("own", 750), ("free", 250)]
+
+
+def test_a_shared_card_shows_the_part_of_each_team() -> None:
+    shares = (CardShare(holder="team-a/x", milli=500), CardShare(holder="team-b/y", milli=250))
+    shared = replace(card(0, holder="team-a/x"), shares=shares, left_milli=250)
+    page = NodePage(nodes=(node("n1", shared),), largest_gang_of_one_gpu=0)
+    drawn = drawing.floor(page, DomainPage(pods=(), domains=(), total=0))
+    (cell,) = drawn.outside[0].cells
+    assert (cell.kind, cell.parts) == (
+        "shared",
+        (Part(colour=0, thousandths=500), Part(colour=1, thousandths=250)),
+    )
+    assert cell.title == "H100 #0: team-a/x 50 %, team-b/y 25 %, free 25 %"
+
+
+def test_nodes_stand_in_their_domains_and_the_others_apart() -> None:
+    def row(level: str, *path: str) -> DomainRow:
+        return DomainRow(
+            topology="dc", level=f"example.com/{level}", path=path, nodes=2, ready=1,
+            allocatable_milli={GPU: 8000}, free_milli={GPU: 3000}, largest=(),
+        )  # fmt: skip
+
+    racked = replace(node("n1", card(0)), domains={"dc": ("b", "r1")})
+    page = NodePage(nodes=(racked, node("n2")), largest_gang_of_one_gpu=0)
+    domains = DomainPage(pods=(), domains=(row("block", "b"), row("rack", "b", "r1")), total=2)
+    drawn = drawing.floor(page, domains)
+    (topology,) = drawn.topologies
+    (block,) = topology.boxes
+    (rack,) = block.inside
+    assert (topology.levels, block.name, block.nodes) == (("block", "rack"), "b", ())
+    assert (rack.level, rack.free_milli, rack.total_milli, rack.not_ready) == (
+        "rack",
+        3000,
+        8000,
+        1,
+    )
+    assert [each.node.name for each in rack.nodes] == ["n1"]
+    assert [each.node.name for each in drawn.outside] == ["n2"]

@@ -6,8 +6,10 @@ Widths are thousandths of the whole, so that they are exact and the page only pr
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from muster.rendering.floor import Place, floor_map, short_level, team_of, teams_on
 from muster.rendering.quota import Parts, parts_of
-from muster.rendering.words import is_gpu, main_resource
+from muster.rendering.words import gpus_milli, is_gpu, main_resource
+from muster_contracts.floor import DomainPage
 from muster_contracts.queries import (
     CostLine,
     CostLineKind,
@@ -190,12 +192,24 @@ def stages(timeline: Iterable[tuple[str, int]], now_ms: int, *, over: bool) -> t
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Part of a shared card: a team's colour, and how much of the card it is."""
+
+    colour: int
+    thousandths: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One card of a node: `kind` is free, held, failed or others; a held one has a colour."""
+    """One card of a node: `kind` is free, held, shared, failed or others.
+
+    A held one has a colour, a shared one parts.
+    """
 
     kind: str
     title: str
     colour: int = 0
+    parts: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,20 +223,68 @@ class NodeCells:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Floor:
-    """Every node, and the teams by the number of their colour."""
+class DomainBox:
+    """A domain of a topology: what is free in it, those inside it, and the nodes of no other."""
 
+    level: str
+    name: str
+    free_milli: int
+    total_milli: int
+    not_ready: int
+    inside: tuple["DomainBox", ...]
     nodes: tuple[NodeCells, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyBoxes:
+    """A topology with its levels and its widest domains."""
+
+    name: str
+    levels: tuple[str, ...]
+    boxes: tuple[DomainBox, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floor:
+    """Every node in its domains, those in none, and the teams by the number of their colour."""
+
+    topologies: tuple[TopologyBoxes, ...]
+    outside: tuple[NodeCells, ...]
     teams: tuple[tuple[str, int], ...]
+    shared: bool
 
 
-def floor(page: NodePage) -> Floor:
+def floor(page: NodePage, domains: DomainPage) -> Floor:
     """The nodes as a plan of the room; one colour for each team that holds a card."""
-    holders = {_team(card.holder) for node in page.nodes for card in node.devices if card.holder}
-    colours = {team: number % COLOURS for number, team in enumerate(sorted(holders))}
+    cards = [card for node in page.nodes for card in node.devices]
+    teams = sorted({team for card in cards for team in teams_on(card)})
+    colours = {team: number % COLOURS for number, team in enumerate(teams)}
+    found = floor_map(page, domains)
     return Floor(
-        nodes=tuple(_node(node, colours) for node in page.nodes),
+        topologies=tuple(
+            TopologyBoxes(
+                name=topology.name,
+                levels=tuple(map(short_level, topology.levels)),
+                boxes=tuple(_box(place, colours) for place in topology.places),
+            )
+            for topology in found.topologies
+        ),
+        outside=tuple(_node(node, colours) for node in found.outside),
         teams=tuple(colours.items()),
+        shared=any(card.shares for card in cards),
+    )
+
+
+def _box(place: Place, colours: Mapping[str, int]) -> DomainBox:
+    row = place.row
+    return DomainBox(
+        level=short_level(row.level),
+        name=place.name,
+        free_milli=gpus_milli(row.free_milli),
+        total_milli=gpus_milli(row.allocatable_milli),
+        not_ready=row.nodes - row.ready,
+        inside=tuple(_box(inner, colours) for inner in place.inside),
+        nodes=tuple(_node(node, colours) for node in place.nodes),
     )
 
 
@@ -247,15 +309,22 @@ def _cell(card: DeviceRow, colours: Mapping[str, int]) -> Cell:
     name = " ".join(part for part in (card.model or card.resource, f"#{card.index}") if part)
     if card.health == DeviceHealth.FAILED:
         return Cell(kind="failed", title=f"{name}: failed")
+    if card.shares:
+        held = [f"{share.holder} {share.milli // 10} %" for share in card.shares]
+        return Cell(
+            kind="shared",
+            title=f"{name}: {', '.join([*held, f'free {card.left_milli // 10} %'])}",
+            parts=tuple(
+                Part(colour=colours[team_of(share.holder)], thousandths=share.milli)
+                for share in card.shares
+            ),
+        )
     if card.holder:
-        return Cell(kind="held", title=f"{name}: {card.holder}", colour=colours[_team(card.holder)])
+        colour = colours[team_of(card.holder)]
+        return Cell(kind="held", title=f"{name}: {card.holder}", colour=colour)
     if card.health == DeviceHealth.HELD_BY_OTHERS:
         return Cell(kind="others", title=f"{name}: used outside Muster")
     return Cell(kind="free", title=f"{name}: free")
-
-
-def _team(holder: str) -> str:
-    return holder.partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from muster.errors import Refused, Unreachable
 from muster.rendering.explain import explain
+from muster.rendering.floor import conditions, largest_gangs, short_level
 from muster_console import drawing
 from muster_console.reading import Parameters
 from muster_console.rendering import render
@@ -96,8 +97,14 @@ def workload(request: Request, reading: Reads, token: Token, reference: str) -> 
 @router.get("/nodes")
 def nodes(request: Request, reading: Reads, token: Token) -> Response:
     """Who sits where, what is free, and the largest gang that fits."""
-    page = reading.nodes(token)
-    values = {"floor": drawing.floor(page), "page": page, "now_ms": _now_ms()}
+    page, domains = reading.nodes(token), reading.domains(token)
+    values = {
+        "floor": drawing.floor(page, domains),
+        "page": page,
+        "conditions": conditions(page.nodes),
+        "gangs": largest_gangs(domains),
+        "short_level": short_level,
+    }
     return render(request, "nodes.html", values)
 
 

@@ -10,6 +10,7 @@ from typing import TypeVar, cast
 
 from muster.client import Client
 from muster_contracts.api import QuotaList, WhoAmI, WorkloadList
+from muster_contracts.floor import DomainPage
 from muster_contracts.queries import CostReport, NodePage, WorkloadDetail
 
 VIEWERS_MAX = 256
@@ -51,6 +52,10 @@ class Reading:
     def nodes(self, token: str) -> NodePage:
         """All nodes."""
         return self._read(Client.nodes, token)
+
+    def domains(self, token: str) -> DomainPage:
+        """The domains of the topologies, and the largest gangs that fit now."""
+        return self._read(Client.domains, token)
 
     def cost(self, token: str, parameters: Parameters) -> CostReport:
         """What a window cost."""

@@ -95,7 +95,17 @@ def conditions(nodes: Iterable[NodeRow]) -> dict[NodeCondition, int]:
 def teams_on(device: DeviceRow) -> tuple[str, ...]:
     """The namespaces that sit on a card, sorted."""
     holders = [share.holder for share in device.shares] or [device.holder]
-    return tuple(sorted({holder.partition("/")[0] for holder in holders if holder}))
+    return tuple(sorted({team_of(holder) for holder in holders if holder}))
+
+
+def team_of(holder: str) -> str:
+    """The namespace of somebody who sits on a card."""
+    return holder.partition("/")[0]
+
+
+def short_level(level: str) -> str:
+    """A label without its domain name."""
+    return level.rpartition("/")[2]
 
 
 def _topology(name: str, rows: Iterable[DomainRow], nodes: Iterable[NodeRow]) -> TopologyMap:

@@ -14,6 +14,7 @@ from muster.rendering.floor import (
     conditions,
     floor_map,
     largest_gangs,
+    short_level,
     teams_on,
 )
 from muster.rendering.tables import plain_table
@@ -45,7 +46,7 @@ def largest_gang_table(domains: DomainPage, width: int) -> RenderableType | None
         return None
     if width < _TABLE_MIN:
         return Text("\n").join(_largest_line(gang) for gang in gangs)
-    levels = [_short(level) for level, _, _ in gangs[0].in_one]
+    levels = [short_level(level) for level, _, _ in gangs[0].in_one]
     table = plain_table(
         ["LARGEST GANG NOW OF", "ANYWHERE", *(f"IN ONE {level}" for level in levels)]
     )
@@ -58,7 +59,7 @@ def largest_gang_table(domains: DomainPage, width: int) -> RenderableType | None
 def _largest_line(gang: Largest) -> Text:
     text = Text(f"{gang.anywhere} of {asks(gang.pod)}", style="bold")
     for level, pods, _ in gang.in_one:
-        text.append(f", {pods} in one {_short(level)}", style="not bold")
+        text.append(f", {pods} in one {short_level(level)}", style="not bold")
     return text
 
 
@@ -89,7 +90,7 @@ class _Drawing:
         yield from self._head()
         for topology in found.topologies:
             yield Text()
-            levels = " > ".join(map(_short, topology.levels))
+            levels = " > ".join(map(short_level, topology.levels))
             yield self._cut(Text(f"{topology.name}  {levels}", style="bold"))
             for place in topology.places:
                 yield from self._place(place, 0)
@@ -119,7 +120,7 @@ class _Drawing:
     def _place(self, place: Place, depth: int) -> Iterator[Text]:
         row = place.row
         free = _of(row.free_milli, row.allocatable_milli)
-        text = Text(f"{'  ' * depth}{_short(row.level)} ", style="dim")
+        text = Text(f"{'  ' * depth}{short_level(row.level)} ", style="dim")
         text.append(place.name, style="bold")
         text.append(f"  {free} GPUs free" if free != "-" else f"  {row.nodes} nodes")
         if row.ready < row.nodes:
@@ -224,8 +225,3 @@ def _cards(node: NodeRow) -> list[DeviceRow]:
 def _of(free_milli: Mapping[str, int], total_milli: Mapping[str, int]) -> str:
     total = gpus_milli(total_milli)
     return f"{format_quantity(gpus_milli(free_milli))}/{format_quantity(total)}" if total else "-"
-
-
-def _short(level: str) -> str:
-    """A label without its domain name."""
-    return level.rpartition("/")[2]
