@@ -185,3 +185,16 @@ def test_nobody_sits_in_a_zone_before_its_holder_has_left() -> None:
     assert answer.room is None or not answer.room.victims
     table.release("low")
     sits(table, job("high", (1, {"cpu": 5000}), annotations=SINGLE), [])
+
+
+def test_a_whole_card_is_nobodys_to_share() -> None:
+    table, standing = table_of(zoned_node("a")), list[Standing]()
+    half = {"volcano.sh/vgpu-number": 1000, "volcano.sh/vgpu-cores": 50_000}
+    sits(table, job("whole", (1, {GPU: 3000})), standing)
+    shared = sits(table, job("half", (1, half)), standing)
+    assert shared.gang.placement.pods[0].devices == {GPU: (3,)}
+    refused = ask(table, job("more", (1, half), (1, half)), standing).outcome
+    assert isinstance(refused, Unplaceable)
+    victims = ask(table, job("high", (2, {GPU: 1000}), priority=9), standing).room
+    assert victims is not None
+    assert set(victims.victims) == {"whole"}

@@ -87,9 +87,13 @@ class _DeviceShare:
         return scores * self._weight
 
     def give(self, task: Task) -> None:
-        """Give a task with a node its cards: those it says it has, else the best."""
+        """Give a task with a node its cards: those it says it has, else the best.
+
+        Whole cards that a task sits on are nobody's to share.
+        """
         share = share_of(task.pod.requests)
         if share is None:
+            self._count_whole(task, 1)
             return
         row = self._session.nodes.row[task.node]
         said = task.pod.devices.get(GPU, ())
@@ -104,6 +108,8 @@ class _DeviceShare:
     def take_back(self, task: Task) -> None:
         """Take a task's cards from it."""
         share = share_of(task.pod.requests)
+        if share is None:
+            self._count_whole(task, -1)
         given = self._session.cards.pop(task.key, ())
         row = self._session.nodes.row.get(task.node or "")
         if share is None or not given or row is None:
@@ -114,6 +120,13 @@ class _DeviceShare:
             self._cards.free_memory[place] += share.memory_on(int(self._cards.memory[place]))
             self._cards.cores_milli[place] -= share.cores_milli
             self._cards.pods[place] -= 1
+
+    def _count_whole(self, task: Task, sign: int) -> None:
+        row = self._session.nodes.row.get(task.pod.node)
+        held = task.pod.devices.get(GPU, ())
+        for place, device in enumerate(self._devices[row] if row is not None else ()):
+            if device.index in held:
+                self._cards.pods[row, place] += sign * PODS_ON_A_CARD_MAX
 
     def _choose(self, row: int, share: Share) -> list[int]:
         """Different cards with room, by policy: fullest, emptiest, or from the last."""
