@@ -115,6 +115,8 @@ def test_fewer_pods_are_charged_until_they_are_gone(house: House) -> None:
     house.submit(workload("other", pods=5))
     assert house.kind("other") == "pending"
     house.restart()
+    house.say(events.CapacityChanged())
+    assert house.kind("other") == "pending"
     assert seats(house, 3, 1)
     assert (gpus(house), admitted(house).resize, house.kind("other")) == (3, None, "reserved")
 

@@ -91,9 +91,10 @@ def _enter(view: AdmissionView, workload: Workload, after: WorkloadState, now_ms
             view.add_pending(waiting, now_ms)
         case Reserved() | Admitted() | Evicting():
             evicting = isinstance(after, Evicting)
+            granted = {pod_set.name: pod_set.count for pod_set in after.admission.pod_sets}
             view.charge(
                 hold(
-                    workload,
+                    workload.scaled(granted),
                     after.admission,
                     view.policy,
                     reserved_at_ms=after.since_ms if evicting else after.reserved_at_ms,
