@@ -190,3 +190,21 @@ def test_what_is_wrong_with_a_charging_policy_is_refused_with_its_place(
 def test_a_charging_policy_without_a_version_is_refused(refused: Refused) -> None:
     head, _, _ = POLICY.partition("spec:")
     assert refused(head + "spec: {}")[0][0] == "spec.versions"
+
+
+def test_what_is_wrong_with_a_price_is_refused_at_its_place(refused: Refused) -> None:
+    text = """\
+apiVersion: muster.dev/v1alpha1
+kind: PriceList
+metadata: {name: house}
+spec:
+  currency: EUR
+  flavors:
+    h100:
+      nvidia.com/gpu:
+      - {hourly: "1.40"}
+      - {hourly: "-1", effective_from: 2026-07-01T00:00:00Z}
+"""
+    ((field, problem),) = refused(text)
+    assert field == 'spec.flavors.h100["nvidia.com/gpu"][1].hourly'
+    assert "not an amount" in problem

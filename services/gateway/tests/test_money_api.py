@@ -87,7 +87,13 @@ async def test_quota_is_shown_as_what_it_comes_to(house: House) -> None:
     async with house.client() as client:
         asked = {"month": "2026-03", "tz": "Europe/Madrid"}
         page = (await client.get("/v1/cost/commitments", params=asked)).json()
-        assert (await client.get("/v1/cost/commitments?month=march")).status_code == 422
+        for path, field in (
+            ("commitments?month=march", "month"),
+            ("statements/2026-13", "month"),
+            ("statements/2026-06?tz=Mars", "tz"),
+        ):
+            answer = await client.get(f"/v1/cost/{path}")
+            assert (answer.status_code, answer.json()["error"]["field"]) == (422, field)
     async with house.client("anna-token") as client:
         assert (await client.get("/v1/cost/commitments")).status_code == 403
     names = ("cluster_queue", "flavor", "committed_micros", "ceiling_micros", "loan_micros")

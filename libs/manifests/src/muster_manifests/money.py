@@ -13,6 +13,7 @@ from muster_domain.budgets import (
 from muster_domain.errors import InvalidValue
 from muster_domain.money import MICROS, ChargingBasis, parse_amount, parse_currency
 from muster_manifests.manifest import Manifest
+from muster_manifests.plain import Plain
 from muster_manifests.reader import ObjectReader
 from muster_rating.periods import check_period
 from muster_rating.policies import (
@@ -55,9 +56,24 @@ def read_prices(manifest: Manifest) -> PriceList:
     try:
         book = read_price_list(dict(spec.values), default_currency="")
     except InvalidValue as error:
-        spec.problem(error.field or "currency", error.problem, error.fix)
+        path = _path_in(dict(spec.values), error.field or "currency")
+        spec.report.problem((*spec.path, *path), error.problem, error.fix)
         book = PriceBook("")
     return PriceList(name=manifest.metadata.name, book=book)
+
+
+def _path_in(values: Plain, field: str) -> list[str | int]:
+    """The keys of a field written with dots, some of which are in the keys themselves."""
+    rest = field.removeprefix(".")
+    if isinstance(values, list) and rest.startswith("["):
+        number, _, rest = rest[1:].partition("]")
+        return [int(number), *_path_in(values[int(number)], rest)]
+    if isinstance(values, dict):
+        found = [key for key in values if f"{rest}.".startswith((f"{key}.", f"{key}["))]
+        key = max(found, key=len, default="")
+        if key:
+            return [key, *_path_in(values[key], rest[len(key) :])]
+    return [rest] if rest else []
 
 
 def read_charging_policy(manifest: Manifest) -> ChargingPolicy:

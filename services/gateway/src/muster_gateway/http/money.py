@@ -10,13 +10,14 @@ from muster_contracts import codec
 from muster_contracts.budgets import BudgetPage
 from muster_contracts.commitments import CommitmentPage
 from muster_contracts.statements import CloseQuestion, StatementPage
-from muster_domain.errors import Forbidden, NotFound
+from muster_domain.errors import Forbidden, InvalidValue, NotFound
 from muster_gateway import statement_files
 from muster_gateway.access import Caller, Right
 from muster_gateway.commitments import commitment_page, period_asked
 from muster_gateway.http.dependencies import Gate, Who
 from muster_gateway.http.parameters import TEXT_MAX
 from muster_gateway.statement_files import Form
+from muster_rating.periods import month_of
 from muster_rating.statements import Statement
 from muster_runtime.clock import now_ms
 
@@ -56,6 +57,8 @@ async def commitments(
     """
     caller.need(Right.READ)
     _sees_all(caller)
+    if month:
+        _check_month(month, tz)
     period = period_asked(month, tz, now_ms())
     quota = await gateway.owners.quota("")
     listed = await gateway.owners.prices()
@@ -74,6 +77,7 @@ async def statement(
     """What a month came to, in the days of a zone: issued, or as it would be issued now."""
     caller.need(Right.READ)
     _sees_all(caller)
+    _check_month(month, tz)
     found, state = await gateway.owners.statement(month, tz)
     body = await asyncio.to_thread(_render, found, state, by, tz, form)
     return Response(body, media_type=form.media_type)
@@ -86,7 +90,17 @@ async def close(
     """Close a month: its statement is issued, once, and never changes. The first lines of it."""
     caller.need(Right.CONFIGURE)
     _sees_all(caller)
+    _check_month(month, tz)
     return await gateway.owners.close(CloseQuestion(month=month, zone=tz))
+
+
+def _check_month(month: str, tz: str) -> None:
+    """Raises `InvalidValue` that names the parameter."""
+    try:
+        month_of(month, tz)
+    except InvalidValue as error:
+        field = "tz" if error.field == "timeZone" else "month"
+        raise InvalidValue(error.problem, field=field, fix=error.fix) from error
 
 
 def _render(found: Statement, state: str, by: str, zone: str, form: Form) -> bytes:

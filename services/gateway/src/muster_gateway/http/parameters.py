@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from muster_contracts.queries import Phase
-from muster_domain.money import ChargingBasis, IdlePolicy
+from muster_domain.money import IdlePolicy
 from muster_gateway.bodies import USER_LENGTH_MAX
 from muster_gateway.http.dependencies import DEFAULT_NAMESPACE
 
@@ -51,7 +51,7 @@ class ChargingParameters(BaseModel):
     """Who pays for what nobody held, and on what basis queues pay."""
 
     idle: IdlePolicy = Field(default=IdlePolicy.ROW, description="Who pays for idle capacity")
-    basis: ChargingBasis | Literal["policy"] | None = Field(
+    basis: Literal["usage", "commitment", "both", "policy"] | None = Field(
         default=None,
         description="What ClusterQueues are charged for: usage, commitment, both, or what the "
         "ChargingPolicy says; without it by policy where the report is by ClusterQueue, for all "

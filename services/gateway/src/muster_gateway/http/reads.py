@@ -98,14 +98,14 @@ async def cost(
     caller.need(Right.READ)
     start_ms, end_ms = window_ms(start, end, now_ms())
     chargeable = by == QUEUE and caller.namespaces is None and charging.idle is IdlePolicy.ROW
-    basis = charging.basis or ("policy" if chargeable else ChargingBasis.USAGE)
+    basis = charging.basis or ("policy" if chargeable else "usage")
     question = CostQuestion(
         by=by,
         start_ms=start_ms,
         end_ms=end_ms,
         namespaces=caller.visible(),
         idle=charging.idle,
-        basis=ChargingBasis.USAGE if basis == "policy" else basis,
+        basis=ChargingBasis.USAGE if basis == "policy" else ChargingBasis(basis),
         lender_credit_percent=charging.lender_credit,
         by_policy=basis == "policy",
     )
