@@ -188,6 +188,13 @@ def test_of_equal_places_the_one_where_least_is_removed() -> None:
     assert left.cards[0].idle == {("3g.40gb", 0)}
 
 
+def test_nothing_is_removed_where_there_is_as_good_a_place_without() -> None:
+    cards = (card_of(device([("1g.20gb", 6)]), ()), card_of(device(index=1), ()))
+    answer = Divisible({}, cards).give((("1g.10gb", 1),))
+    assert answer is not None
+    assert places(answer[1]) == [(1, "1g.10gb", 6)]
+
+
 def test_idle_instances_in_the_way_are_removed_and_no_others() -> None:
     sevenths = card_of(device([("1g.10gb", start) for start in range(7)]), ())
     answer = Divisible({}, (sevenths,)).give((("3g.40gb", 1),))
