@@ -185,8 +185,14 @@ async def _keeper(store: UsageStore) -> Bookkeeper:
 
 
 def _fill(database: Path, a_day: int) -> None:
-    """One day's attempts, and the same on the other days."""
+    """One day's attempts, and the same on the other days; indices are made when all are there."""
     with sqlite3.connect(database) as connection:
+        indices = connection.execute(
+            "SELECT name, sql FROM sqlite_master "
+            "WHERE type = 'index' AND tbl_name = 'attempts' AND sql IS NOT NULL"
+        ).fetchall()
+        for name, _ in indices:
+            connection.execute(f"DROP INDEX {name}")
         columns = [row[1] for row in connection.execute("PRAGMA table_info(attempts)")]
         marks = ",".join("?" * len(columns))
         connection.execute("PRAGMA synchronous=OFF")
@@ -200,9 +206,12 @@ def _fill(database: Path, a_day: int) -> None:
         for day in range(1, DAYS):
             connection.execute(
                 f"INSERT INTO attempts SELECT 'd' || :day || workload_id, {', '.join(shifted)} "  # noqa: S608 - columns of our own
-                "FROM attempts WHERE opened_ms < :first_end",
-                {"day": day, "shift": day * DAY_MS, "first_end": START_MS + DAY_MS},
+                "FROM attempts WHERE rowid <= :first_day",
+                {"day": day, "shift": day * DAY_MS, "first_day": a_day},
             )
+            connection.commit()
+        for _, statement in indices:
+            connection.execute(statement)
     connection.close()
 
 
