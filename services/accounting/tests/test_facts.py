@@ -1,9 +1,14 @@
 """What each message of the log tells."""
 
+from dataclasses import replace
+
 import pytest
 
 from muster_accounting.bookkeeper import read_facts
 from muster_accounting.facts import INPUTS, read_fact
+from muster_accounting.rows import attempt_of, attempt_row
+from muster_contracts import codec
+from muster_contracts.events import WorkloadAdmitted
 from muster_domain.nodes import NodeCondition
 from muster_rating.attempts import Attempt, Charge, Closing, Eviction, Owner, Seat
 from muster_rating.capacity import NodeReport, NodeTurn
@@ -65,6 +70,29 @@ def test_an_admission_seats_it_and_shares_the_charge_among_its_nodes() -> None:
     assert attempt.seating is not None
     assert attempt.seating.at_ms == clock(4)
     assert attempt.seating.seats == (seat("n1", 2), seat("n2", 1), seat("n3", 1))
+
+
+def test_an_admission_of_another_size_is_a_resize_from_when_it_is_said() -> None:
+    log = Log()
+    log.admit(JOB, 4, reserved_h=3)
+    first = told(log)
+    said = log.messages[-1]
+    fact = codec.decode_event("workload_admitted", said.body)
+    assert isinstance(fact, WorkloadAdmitted)
+    placement = replace(fact.state.placement, pods=fact.state.placement.pods[:2], resizes=1)
+    later = replace(fact, version=9, state=replace(fact.state, placement=placement))
+    headers = {**said.headers, "ce-time": said.headers["ce-time"].replace("T04", "T06")}
+
+    attempt = read_fact(replace(said, body=codec.encode(later), headers=headers))
+
+    assert isinstance(attempt, Attempt)
+    assert attempt.seating is None
+    (resize,) = attempt.resizes
+    assert [seat.pods for seat in resize.seats] == [2]
+    both = first.merge(attempt)
+    assert both.last_seating == resize
+    assert attempt_of(attempt_row(both)) == both
+    assert attempt_of(attempt_row(attempt)) == attempt
 
 
 def test_the_team_is_the_namespace_where_no_label_names_it() -> None:

@@ -122,6 +122,7 @@ def _earliest(left: S | None, right: S | None) -> S | None:
 class Attempt:
     """One attempt of one workload; parts that no fact has told yet are None.
 
+    `resizes` are the seats that it had from a moment on, each time that it grew or shrank.
     `checkpointed_ms` is when it last said that its work is saved: the latest word holds.
     """
 
@@ -129,9 +130,15 @@ class Attempt:
     number: int
     opening: Opening | None = None
     seating: Seating | None = None
+    resizes: tuple[Seating, ...] = ()
     eviction: Eviction | None = None
     closing: Closing | None = None
     checkpointed_ms: int | None = None
+
+    @property
+    def last_seating(self) -> Seating | None:
+        """The seats that it had last."""
+        return self.resizes[-1] if self.resizes else self.seating
 
     @property
     def key(self) -> tuple[str, int]:
@@ -170,6 +177,7 @@ class Attempt:
             self,
             opening=_earliest(self.opening, other.opening),
             seating=_earliest(self.seating, other.seating),
+            resizes=_all_resizes(self.resizes, other.resizes),
             eviction=_earliest(self.eviction, other.eviction),
             closing=_earliest(self.closing, other.closing),
             checkpointed_ms=max(
@@ -182,8 +190,9 @@ class Attempt:
 def settled(attempts: Iterable[Attempt]) -> Iterator[Attempt]:
     """The attempts in order of id and number, one that a later one follows being closed.
 
-    A workload reserves quota again only after it has given everything back, so the next opening
-    bounds an end that was never heard of.
+    One that grew or shrank is given in stretches, of one size each. A workload reserves quota again
+    only after it has given everything back, so the next opening bounds an end that was never heard
+    of.
     """
     ordered = sorted(attempts, key=lambda attempt: attempt.key)
     for _, group in groupby(ordered, key=lambda attempt: attempt.workload_id):
@@ -191,10 +200,37 @@ def settled(attempts: Iterable[Attempt]) -> Iterator[Attempt]:
         for attempt, following in pairwise(of_workload):
             if attempt.closing is None and following.opening is not None:
                 closing = Closing(at_ms=following.opening.at_ms, version=following.opening.version)
-                yield replace(attempt, closing=closing)
+                yield from _stretches(replace(attempt, closing=closing))
             else:
-                yield attempt
-        yield of_workload[-1]
+                yield from _stretches(attempt)
+        yield from _stretches(of_workload[-1])
+
+
+def _all_resizes(left: tuple[Seating, ...], right: tuple[Seating, ...]) -> tuple[Seating, ...]:
+    if left == right or not right:
+        return left
+    told = {(seating.at_ms, seating.version): seating for seating in (*left, *right)}
+    return tuple(told[key] for key in sorted(told))
+
+
+def _stretches(attempt: Attempt) -> Iterator[Attempt]:
+    """The attempt in parts between resizes; all but the last name the `resizes` that follow."""
+    opening = attempt.opening
+    if not attempt.resizes or opening is None:
+        yield attempt
+        return
+    seatings = [attempt.seating] if attempt.seating is not None else []
+    seatings += attempt.resizes
+    end_ms = attempt.end_ms
+    for number, seating in enumerate(seatings):
+        rest = tuple(seatings[number + 1 :])
+        closing = attempt.closing
+        if rest and (end_ms is None or rest[0].at_ms <= end_ms):
+            closing = Closing(at_ms=rest[0].at_ms, version=rest[0].version)
+        begun = opening if number == 0 else replace(opening, at_ms=seating.at_ms, charges=())
+        yield replace(attempt, opening=begun, seating=seating, resizes=rest, closing=closing)
+        if closing is attempt.closing:
+            return
 
 
 def sum_charges(charges: Iterable[Charge]) -> tuple[Charge, ...]:

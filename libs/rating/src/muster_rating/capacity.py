@@ -14,7 +14,7 @@ from muster_domain.nodes import NodeCondition
 from muster_domain.quantity import Resources
 from muster_domain.queues import ResourceFlavor
 from muster_domain.selectors import Labels
-from muster_rating.attempts import Attempt, Charge, Pair, Seat, sum_charges
+from muster_rating.attempts import Attempt, Charge, Pair, Seat, Seating, sum_charges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,11 +188,20 @@ def with_node_flavors(
         by_node.setdefault((span.node, span.resource), []).append(span)
     for attempt in attempts:
         seating = attempt.seating
-        if seating is None or all(charge.flavor for charge in seating.charges):
-            yield attempt
-            continue
-        seats = tuple(_put(seat, seating.at_ms, by_node) for seat in seating.seats)
-        yield replace(attempt, seating=replace(seating, seats=seats))
+        yield replace(
+            attempt,
+            seating=None if seating is None else _with_flavors(seating, by_node),
+            resizes=tuple(_with_flavors(each, by_node) for each in attempt.resizes),
+        )
+
+
+def _with_flavors(
+    seating: Seating, by_node: Mapping[tuple[str, str], Sequence[CapacitySpan]]
+) -> Seating:
+    if all(charge.flavor for charge in seating.charges):
+        return seating
+    seats = tuple(_put(seat, seating.at_ms, by_node) for seat in seating.seats)
+    return replace(seating, seats=seats)
 
 
 def _put(seat: Seat, at_ms: int, by_node: Mapping[tuple[str, str], Sequence[CapacitySpan]]) -> Seat:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from muster_rating.attempts import Pair
 from muster_rating.holdings import Holding
+from muster_rating.prices import HOUR_MS
 from muster_rating.windows import Window
 
 AttemptKey = tuple[str, int]
@@ -69,8 +70,21 @@ def observed_of(
     """What was observed in a window of what an attempt held of a pair."""
     for one in observations.get(holding.attempt.key, ()):
         inside = window.start_ms <= one.hour_ms < window.end_ms
-        if inside and one.resource == pair[1] and _flavor_of(holding, one) == pair[0]:
+        if (
+            inside
+            and _is_of(holding, one)
+            and one.resource == pair[1]
+            and _flavor_of(holding, one) == pair[0]
+        ):
             yield one
+
+
+def _is_of(holding: Holding, observed: Observation) -> bool:
+    """Whether it counts for this stretch of its attempt: the last one that the hour has part of."""
+    next_hour_ms, end_ms = observed.hour_ms + HOUR_MS, holding.end_ms
+    if holding.attempt.resizes and end_ms is not None and end_ms < next_hour_ms:
+        return False
+    return holding.seated_ms is None or holding.seated_ms < next_hour_ms
 
 
 def _flavor_of(holding: Holding, observed: Observation) -> str | None:

@@ -266,7 +266,7 @@ def newest_ms(fact: Fact) -> int:
     """The latest time that a fact names."""
     if not isinstance(fact, Attempt):
         return fact.at_ms
-    parts = (fact.opening, fact.seating, fact.eviction, fact.closing)
+    parts = (fact.opening, fact.seating, *fact.resizes, fact.eviction, fact.closing)
     times = [part.at_ms for part in parts if part is not None]
     return max([*times, fact.checkpointed_ms or 0])
 

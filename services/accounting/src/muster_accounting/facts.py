@@ -3,7 +3,7 @@
 | fact of the log                             | becomes                                   |
 |---------------------------------------------|-------------------------------------------|
 | quota_reserved                              | the opening of an attempt                 |
-| workload_admitted                           | its opening and its seating               |
+| workload_admitted                           | its opening and its seating, or a resize  |
 | workload_evicted                            | its eviction, and up to when work is kept |
 | workload_checkpointed                       | up to when its work is kept               |
 | workload_queued, workload_requeued          | its closing, if it had an attempt         |
@@ -182,11 +182,14 @@ def _read_workload_fact(fact: events.Event, at_ms: int) -> Attempt | None:
             opening = _opening(workload, state, version)
             told = Attempt(workload_id=workload.id, number=state.attempt, opening=opening)
         case events.WorkloadAdmitted(workload=workload, version=version, state=state):
+            resized = state.placement.resizes > 0
+            seating = _seating(workload, state, version, at_ms if resized else state.admitted_at_ms)
             told = Attempt(
                 workload_id=workload.id,
                 number=state.attempt,
                 opening=_opening(workload, state, version),
-                seating=_seating(workload, state, version),
+                seating=None if resized else seating,
+                resizes=(seating,) if resized else (),
             )
         case events.WorkloadCheckpointed(workload_id=workload_id, state=state):
             told = Attempt(
@@ -282,7 +285,7 @@ def _reserved(admission: Admission) -> tuple[Charge, ...]:
     )
 
 
-def _seating(workload: Workload, state: Admitted, version: int) -> Seating:
+def _seating(workload: Workload, state: Admitted, version: int, at_ms: int) -> Seating:
     asked = {pod_set.name: pod_set for pod_set in workload.pod_sets}
     on_nodes: dict[str, _OnNode] = {}
     for granted in state.admission.pod_sets:
@@ -297,7 +300,7 @@ def _seating(workload: Workload, state: Admitted, version: int) -> Seating:
         )
         for node in sorted(on_nodes)
     )
-    return Seating(at_ms=state.admitted_at_ms, version=version, seats=seats)
+    return Seating(at_ms=at_ms, version=version, seats=seats)
 
 
 @dataclass(slots=True)

@@ -228,10 +228,11 @@ class AccountingMetrics:
     def _show_allocations(self, view: View) -> None:
         held: dict[tuple[str, ...], int] = {}
         for attempt in view.open.values():
-            if attempt.opening is None or attempt.seating is None:
+            seating = attempt.last_seating
+            if attempt.opening is None or seating is None:
                 continue
             owner = attempt.opening.owner
-            for seat in attempt.seating.seats:
+            for seat in seating.seats:
                 for charge in seat.charges:
                     if not is_gpu(charge.resource):
                         continue

@@ -21,7 +21,7 @@ def attempt_row(attempt: Attempt) -> dict[str, object]:
         "workload_id": attempt.workload_id,
         "number": attempt.number,
         **_opening_columns(attempt.opening),
-        **_seating_columns(attempt.seating),
+        **_seating_columns(attempt),
         **_eviction_columns(attempt.eviction),
         **_closing_columns(attempt.closing),
         "checkpointed_ms": attempt.checkpointed_ms,
@@ -48,14 +48,17 @@ def _opening_columns(opening: Opening | None) -> dict[str, object]:
     }
 
 
-def _seating_columns(seating: Seating | None) -> dict[str, object]:
-    seats = seating.seats if seating else ()
+def _seating_columns(attempt: Attempt) -> dict[str, object]:
+    """The first seats and, in one text with them, those after each resize; counts are the last."""
+    seating = attempt.seating
+    last = attempt.last_seating
+    seats = last.seats if last else ()
     return {
         "seated_ms": seating.at_ms if seating else None,
         "seated_version": seating.version if seating else None,
-        "seats": _seats_text(seats) if seating else None,
-        "nodes": len(seats) if seating else None,
-        "devices": sum(seat.devices for seat in seats) if seating else None,
+        "seats": _seatings_text(attempt) if last else None,
+        "nodes": len(seats) if last else None,
+        "devices": sum(seat.devices for seat in seats) if last else None,
     }
 
 
@@ -86,10 +89,11 @@ def attempt_of(row: Row) -> Attempt:
         seating=Seating(
             at_ms=row["seated_ms"],
             version=row["seated_version"],
-            seats=_seats_of(row["seats"]),
+            seats=_seatings_of(row["seats"])[0],
         )
         if row["seated_ms"] is not None
         else None,
+        resizes=_seatings_of(row["seats"])[1] if row["seats"] is not None else (),
         eviction=Eviction(
             at_ms=row["evicted_ms"],
             version=row["evicted_version"],
@@ -199,15 +203,31 @@ def _charges_of(lists: list[tuple[str, str, int]]) -> tuple[Charge, ...]:
     )
 
 
-def _seats_text(seats: Iterable[Seat]) -> str:
-    return json.dumps(
-        [(seat.node, seat.pods, seat.devices, _charge_lists(seat.charges)) for seat in seats]
-    )
+def _seatings_text(attempt: Attempt) -> str:
+    first = _seat_lists(attempt.seating.seats if attempt.seating is not None else ())
+    if not attempt.resizes:
+        return json.dumps(first)
+    later = [(each.at_ms, each.version, _seat_lists(each.seats)) for each in attempt.resizes]
+    return json.dumps({"first": first, "resizes": later})
+
+
+def _seat_lists(seats: Iterable[Seat]) -> list[tuple[str, int, int, object]]:
+    return [(seat.node, seat.pods, seat.devices, _charge_lists(seat.charges)) for seat in seats]
 
 
 @lru_cache(maxsize=TEXTS_MAX)
-def _seats_of(text: str) -> tuple[Seat, ...]:
+def _seatings_of(text: str) -> tuple[tuple[Seat, ...], tuple[Seating, ...]]:
+    written: Any = json.loads(text)
+    if isinstance(written, list):
+        return _seats_of(cast("list[Any]", written)), ()
+    return _seats_of(written["first"]), tuple(
+        Seating(at_ms=at_ms, version=version, seats=_seats_of(seats))
+        for at_ms, version, seats in written["resizes"]
+    )
+
+
+def _seats_of(lists: list[Any]) -> tuple[Seat, ...]:
     return tuple(
         Seat(node=node, pods=pods, devices=devices, charges=_charges_of(charges))
-        for node, pods, devices, charges in json.loads(text)
+        for node, pods, devices, charges in lists
     )

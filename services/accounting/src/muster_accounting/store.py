@@ -410,6 +410,7 @@ def changed_from(before: Attempt | None, after: Attempt) -> int:
         for part in (mine, other)
         if part is not None
     ]
+    found += [each.at_ms for each in {*old.resizes} ^ {*after.resizes}]
     if old.lost_from_ms != after.lost_from_ms and after.seating is not None:
         found.append(after.seating.at_ms)
     return min(found, default=FAR_MS)
