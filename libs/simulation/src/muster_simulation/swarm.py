@@ -3,6 +3,7 @@
 import random
 from dataclasses import dataclass, replace
 
+from muster_domain.job_policies import JobPolicies, TaskPolicies
 from muster_domain.nodes import Device, Node
 from muster_domain.queues import (
     BorrowWithinCohort,
@@ -193,11 +194,15 @@ def _job(dice: random.Random, index: int, queues: list[ClusterQueue], *, racked:
 
 
 def _elastic(job: Job, seed: int) -> Job:
-    """Every third job that asks for all of its pods may be scaled while it lives."""
+    """Every third job may be scaled while it lives, or is a gang that grows by itself."""
     chance = random.Random(f"{seed}/elastic/{job.workload.id}").randrange(3)  # noqa: S311 - a simulation
     (pods,) = job.workload.pod_sets
-    if chance or pods.min_count is not None:
+    if chance:
         return job
+    if pods.min_count is not None:
+        task = TaskPolicies(name=pods.name, min_available=pods.min_count)
+        policies = JobPolicies(min_available=pods.min_count, tasks=(task,))
+        return replace(job, workload=replace(job.workload, job_policies=policies))
     annotations = {**job.workload.annotations, ELASTIC_JOB: "true"}
     return replace(job, workload=replace(job.workload, annotations=annotations))
 
