@@ -15,8 +15,9 @@ from muster_domain.nodes import Node
 from muster_manifests.catalogue import ObjectCatalogue
 from muster_scheduling.admission import Budget, Decision, decide
 from muster_scheduling.snapshot.view import Snapshot
-from muster_simulation.house import Guest, Happening, House, What
+from muster_simulation.house import House
 from muster_simulation.manifests import configuration_of, load_documents
+from muster_simulation.premises import Guest, Happening, What
 
 from . import meter
 from .kueue_load import (
@@ -48,7 +49,7 @@ def measure(load: Load, say: Callable[[str], None]) -> Figures:
     def tell(happening: Happening) -> None:
         happened[happening.what] += 1
 
-    house = House(configuration_of(catalogue), tell, decide=timed.decide)
+    house = House(configuration_of(catalogue), tell=tell, decide=timed.decide)
     if load.topology:
         house.add_nodes(_nodes())
     class_of: dict[str, str] = {}

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from muster_domain.errors import InvalidValue
 from muster_simulation.command import register
-from muster_simulation.house import Happening, What
 from muster_simulation.plot import round_up
+from muster_simulation.premises import Happening, What
 from muster_simulation.replay import Replayed, replay_scenario
 from muster_simulation.scenario import Line, Replay, Scenario
 from muster_simulation.series import FIRST_STEP_MS, POINTS_MAX, Series

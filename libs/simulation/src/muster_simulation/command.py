@@ -14,8 +14,8 @@ from rich.table import Table
 
 from muster.cli.output import stdout
 from muster_domain.errors import InvalidValue
-from muster_simulation.house import Happening
 from muster_simulation.plot import write_plot
+from muster_simulation.premises import Happening
 from muster_simulation.replay import Replayed, Tell, replay_scenario
 from muster_simulation.scenario import Scenario, load_scenario
 from muster_simulation.summary import HOUR_MS, Row, span

@@ -6,10 +6,8 @@ fast enough for months of jobs.
 """
 
 import heapq
-import itertools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from dataclasses import dataclass, field
 
 from muster_domain.conditions import (
     EvictionReason,
@@ -36,16 +34,12 @@ from muster_scheduling.admission.eligibility import flavors_of, has_other_flavor
 from muster_scheduling.ordering.keys import queue_timestamp_ms
 from muster_scheduling.placement.outcome import Placed
 from muster_scheduling.placement.replacement import replace_node
-from muster_scheduling.placement.request import GangRequest, request_for
-from muster_scheduling.placement.table import NodeTable
-from muster_scheduling.placement.topology.terms import topology_options
-from muster_scheduling.snapshot.catalog import Configuration
-from muster_scheduling.snapshot.turns import Turns
-from muster_scheduling.snapshot.view import AdmissionView, Snapshot
+from muster_scheduling.snapshot.view import Snapshot
 from muster_scheduling.snapshot.workloads import prepare
-from muster_scheduling.volcano.floor import Room, Standing, rules_of
+from muster_scheduling.volcano.floor import Room
 from muster_simulation.manifests import DURATION, STOP_DURATION
-from muster_simulation.seating import CLAIM_MS, Seating
+from muster_simulation.premises import Guest, Happening, Phase, Premises, What
+from muster_simulation.seating import CLAIM_MS
 from muster_simulation.sizes import ask, give_back, grow, scale, settle
 
 RETRY_BASE_MS = 1_000
@@ -54,80 +48,8 @@ NODE_LOST_AFTER_MS = 25_000
 """A node that is silent for so long is given up, with everything on it."""
 
 
-class Phase(StrEnum):
-    """Where a workload is on its way through."""
-
-    PENDING = "pending"
-    ADMITTED = "admitted"
-    EVICTING = "evicting"
-    FINISHED = "finished"
-
-
-class What(StrEnum):
-    """What happens to a workload or a node."""
-
-    SUBMITTED = "submitted"
-    ADMITTED = "admitted"
-    UNSEATED = "unseated"
-    RESEATED = "reseated"
-    EVICTED = "evicted"
-    STOPPING = "stopping"
-    REQUEUED = "requeued"
-    FINISHED = "finished"
-    NODE_LOST = "node_lost"
-    NODE_BACK = "node_back"
-
-
-@dataclass(slots=True)
-class Guest:
-    """A workload and what has become of it. It runs for `run_ms`, and needs `stop_ms` to leave.
-
-    `held_ms` is how long it held quota in all attempts that are over.
-    """
-
-    workload: Workload
-    cluster_queue: str
-    submitted_ms: int
-    run_ms: int
-    stop_ms: int
-    phase: Phase = Phase.PENDING
-    attempt: int = 0
-    tries: int = 0
-    admission: Admission | None = None
-    nodes: tuple[str, ...] = ()
-    first_admitted_ms: int | None = None
-    admitted_ms: int = 0
-    held_ms: int = 0
-    ended_ms: int | None = None
-    evictions: int = 0
-    outcome: Outcome | None = None
-    then: Outcome | None = None
-    queued_at_ms: int | None = None
-    unseated: str = ""
-    avoided: tuple[str, ...] = ()
-
-    @property
-    def runs(self) -> bool:
-        """Whether it holds quota and is not to go."""
-        return self.phase is Phase.ADMITTED
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Happening:
-    """One line of what happened."""
-
-    at_ms: int
-    what: What
-    workload: str
-    queue: str = ""
-    reason: str = ""
-    by: str = ""
-    attempt: int = 0
-    nodes: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class House:
+@dataclass(slots=True, kw_only=True)
+class House(Premises):
     """Everything there is. `tell` gets every happening in order; `checked` proves each decision.
 
     `looked_at` counts the workloads that were decided about, as often as they were. Where somebody
@@ -135,52 +57,24 @@ class House:
     gives a `decide` of their own around it.
     """
 
-    configuration: Configuration
     tell: Callable[[Happening], None]
     checked: bool = False
     decide: Callable[[Snapshot, Budget], Decision] = decide
     ended: Callable[[Guest], None] | None = None
-    now_ms: int = 0
     looked_at: int = 0
-    guests: dict[str, Guest] = field(default_factory=dict[str, Guest])
-    view: AdmissionView = field(init=False)
-    turns: Turns = field(init=False)
-    table: NodeTable = field(default_factory=NodeTable)
-    seating: Seating = field(init=False)
     _live: dict[str, str] = field(default_factory=dict[str, str])
     _places: bool = False
-    _events: list[tuple[int, int, Callable[[], None]]] = field(
-        default_factory=list[tuple[int, int, Callable[[], None]]]
-    )
-    _order: "itertools.count[int]" = field(default_factory=itertools.count)
     _arrivals: Iterator[Workload] = iter(())
     _next_arrival: Workload | None = None
     _claimed_ms: dict[str, int] = field(default_factory=dict[str, int])
     _unseated: dict[str, None] = field(default_factory=dict[str, None])
     _silent: dict[str, int] = field(default_factory=dict[str, int])
-    _grew: bool = False
-
-    def __post_init__(self) -> None:
-        self.view = AdmissionView(self.configuration)
-        self.turns = Turns(self.view)
-        self.seating = Seating(self.table, rules_of(self.configuration))
 
     def add_nodes(self, nodes: Iterable[Node]) -> None:
         """Let gangs be seated on nodes. Without any node quota alone decides."""
         for node in nodes:
             self._places = True
             self.table.put_node(node)
-
-    def configure(self, configuration: Configuration) -> None:
-        """Take other declared objects."""
-        self.configuration = configuration
-        self.view.configure(configuration)
-        self.seating.rules = rules_of(configuration)
-        self.turns.configure(self.now_ms)
-
-    def at(self, at_ms: int, action: Callable[[], None]) -> None:
-        """Plan something. What is planned for one moment happens in the order of planning."""
-        heapq.heappush(self._events, (max(at_ms, self.now_ms), next(self._order), action))
 
     def expect(self, arrivals: Iterator[Workload]) -> None:
         """Let jobs arrive at their creation, before whatever else happens at that moment.
@@ -365,13 +259,6 @@ class House:
         attempt = guest.attempt
         self.at(self.now_ms + guest.run_ms, lambda: self._run_out(guest, attempt))
 
-    def request(self, guest: Guest, admission: Admission) -> GangRequest:
-        """What a guest asks of placement for what it was granted."""
-        topologies = dict(self.configuration.topologies or {})
-        flavors = self.view.catalog.flavors
-        request = request_for(guest.workload, admission, flavors, topologies, elastic=True)
-        return replace(request, options=topology_options(self.view.policy))
-
     def _seat(self, guest: Guest, admission: Admission) -> bool:
         request = self.request(guest, admission)
         answer = self.seating.seat(guest.workload, request, self.standing(), self.now_ms)
@@ -396,14 +283,6 @@ class House:
             self._make_room(guest, answer.room)
         return False
 
-    def standing(self) -> Iterator[Standing]:
-        """Everybody who has seats."""
-        for guest in self.guests.values():
-            gang = self.table.gang(guest.workload.id)
-            if gang is not None:
-                leaving = guest.phase is Phase.EVICTING
-                yield Standing(workload=guest.workload, gang=gang, started=True, leaving=leaving)
-
     def _make_room(self, guest: Guest, room: Room) -> None:
         """Evict those who have to leave their seats; nobody else gets these before their time."""
         self.at(self.now_ms + CLAIM_MS, self.capacity_grew)
@@ -414,10 +293,6 @@ class House:
             elif victim.runs:
                 self.view.mark_evicting(workload_id)
                 self._go(victim, str(reason), guest.workload.id)
-
-    def capacity_grew(self) -> None:
-        """Seats came free."""
-        self._grew = True
 
     def _run_out(self, guest: Guest, attempt: int) -> None:
         if guest.phase is Phase.ADMITTED and guest.attempt == attempt:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from muster_domain.conditions import Outcome
 from muster_manifests.catalogue import ObjectCatalogue
-from muster_simulation.house import Guest, Happening, House, Phase, What
+from muster_simulation.house import House
 from muster_simulation.manifests import (
     Naming,
     configuration_of,
@@ -18,6 +18,7 @@ from muster_simulation.manifests import (
     submission_manifest,
     workload_of,
 )
+from muster_simulation.premises import Guest, Happening, Phase, What
 from muster_simulation.scenario import (
     NOTHING_CHANGES,
     Expectation,
@@ -194,7 +195,7 @@ class CoreStage:
         self.happenings: list[Happening] = []
         self.house = House(
             configuration_of(self._catalogue),
-            self.happenings.append,
+            tell=self.happenings.append,
             checked=True,
         )
         self.house.add_nodes(nodes_of(scenario, naming))

@@ -7,7 +7,7 @@ from muster_domain.nodes import Node
 from muster_domain.workload import Workload
 from muster_manifests.catalogue import ObjectCatalogue
 from muster_scheduling.snapshot.catalog import Configuration
-from muster_simulation.house import Guest, Happening, House
+from muster_simulation.house import House
 from muster_simulation.manifests import (
     Naming,
     configuration_of,
@@ -16,6 +16,7 @@ from muster_simulation.manifests import (
     object_manifests,
 )
 from muster_simulation.play import CoreStage, play
+from muster_simulation.premises import Guest, Happening
 from muster_simulation.scenario import Replay, Scenario
 from muster_simulation.series import Series
 from muster_simulation.summary import Accounts, Summary
@@ -82,7 +83,7 @@ def _replay_trace(
         tell(happening)
         series.take(happening)
 
-    house = House(configuration, heard, ended=lambda guest: accounts.add(guest, house.now_ms))
+    house = House(configuration, tell=heard, ended=lambda guest: accounts.add(guest, house.now_ms))
     house.add_nodes(_real_nodes(scenario, naming))
     house.expect(_told(workloads(rows, trace, naming), len(rows), progress))
     house.drain()

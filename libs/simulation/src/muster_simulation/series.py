@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from muster_simulation.house import Happening, What
+from muster_simulation.premises import Happening, What
 
 POINTS_MAX = 1_440
 FIRST_STEP_MS = 1_000

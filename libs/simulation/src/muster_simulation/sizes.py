@@ -1,21 +1,18 @@
 """Guests of a house that grow and shrink while they run, as admission and placement have it."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from muster_domain.states import Admission
 from muster_domain.workload import Workload
 from muster_scheduling.placement.outcome import Gang, Placed
 from muster_scheduling.placement.resize import grown, lacking, surplus, without
 from muster_scheduling.snapshot.workloads import prepare_slice
-
-if TYPE_CHECKING:
-    from muster_simulation.house import Guest, House
+from muster_simulation.premises import Guest, Premises
 
 RETRY_MS = 1_000
 
 
-def scale(house: "House", guest: "Guest", asked: Workload) -> None:
+def scale(house: Premises, guest: Guest, asked: Workload) -> None:
     """A live elastic job is applied with other numbers of pods."""
     counts = {pod_set.name: pod_set.count for pod_set in asked.pod_sets}
     guest.workload = guest.workload.scaled(counts)
@@ -29,7 +26,7 @@ def scale(house: "House", guest: "Guest", asked: Workload) -> None:
     house.at(house.now_ms + guest.stop_ms, lambda: _gone(house, guest, attempt, fewer, ()))
 
 
-def give_back(house: "House", guest: "Guest", ranks: tuple[int, ...]) -> None:
+def give_back(house: Premises, guest: Guest, ranks: tuple[int, ...]) -> None:
     """A Volcano gang lets go of pods that it is worth running without."""
     gang = house.table.gang(guest.workload.id)
     if gang is None:
@@ -39,7 +36,7 @@ def give_back(house: "House", guest: "Guest", ranks: tuple[int, ...]) -> None:
     house.at(house.now_ms + guest.stop_ms, lambda: _gone(house, guest, attempt, counts, ranks))
 
 
-def ask(house: "House", guest: "Guest", at_ms: int | None) -> None:
+def ask(house: Premises, guest: Guest, at_ms: int | None) -> None:
     """Let a guest stand in line for the pods that it lacks, held back until then."""
     workload = guest.workload
     house.view.remove_pending(workload.id)
@@ -59,7 +56,7 @@ def ask(house: "House", guest: "Guest", at_ms: int | None) -> None:
     house.view.add_pending(asked, house.now_ms)
 
 
-def settle(house: "House", guest: "Guest") -> None:
+def settle(house: Premises, guest: Guest) -> None:
     """A gang that has just been seated holds quota for its seats alone, and wants the rest."""
     gang = house.table.gang(guest.workload.id)
     if gang is None or guest.admission is None:
@@ -70,7 +67,7 @@ def settle(house: "House", guest: "Guest") -> None:
         ask(house, guest, house.now_ms + RETRY_MS)
 
 
-def grow(house: "House", guest: "Guest", admission: Admission) -> None:
+def grow(house: Premises, guest: Guest, admission: Admission) -> None:
     """There is quota for more pods: seat them, or give it back and wait."""
     identity, table = guest.workload.id, house.table
     guest.admission = admission
@@ -88,7 +85,7 @@ def grow(house: "House", guest: "Guest", admission: Admission) -> None:
     settle(house, guest)
 
 
-def pods_of(house: "House", guest: "Guest") -> dict[str, int]:
+def pods_of(house: Premises, guest: Guest) -> dict[str, int]:
     """How many pods of each set run."""
     gang = house.table.gang(guest.workload.id)
     if gang is not None:
@@ -97,7 +94,7 @@ def pods_of(house: "House", guest: "Guest") -> dict[str, int]:
 
 
 def _gone(
-    house: "House", guest: "Guest", attempt: int, counts: dict[str, int], ranks: tuple[int, ...]
+    house: Premises, guest: Guest, attempt: int, counts: dict[str, int], ranks: tuple[int, ...]
 ) -> None:
     if guest.attempt != attempt or not guest.runs or guest.admission is None:
         return
@@ -111,12 +108,12 @@ def _gone(
     ask(house, guest, house.now_ms + RETRY_MS if ranks else None)
 
 
-def _seat(house: "House", guest: "Guest", gang: Gang, number: int) -> None:
+def _seat(house: Premises, guest: Guest, gang: Gang, number: int) -> None:
     house.table.release(gang.workload)
     house.table.restore(replace(gang, placement=replace(gang.placement, resizes=number)))
     guest.nodes = gang.placement.nodes
 
 
-def _hold(house: "House", guest: "Guest", admission: Admission) -> None:
+def _hold(house: Premises, guest: Guest, admission: Admission) -> None:
     guest.admission = admission
     house.view.resize(guest.workload.id, admission)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from muster_simulation.house import Guest, Phase
+from muster_simulation.premises import Guest, Phase
 
 HOUR_MS = 3_600_000
 
