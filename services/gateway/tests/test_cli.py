@@ -119,6 +119,15 @@ async def test_apply_get_and_delete(house: House, tmp_path: Path) -> None:
         ["ClusterQueue", "-", "gpus"],
         ["ResourceFlavor", "-", "a100"],
     ]
+    code, out, err = await muster(house, "get", "cq,lq", "--active")
+    assert err == ""
+    assert (code, out.split()[3:]) == (0, [])
+    code, out, _ = await muster(house, "get", "cq,lq", "--inactive")
+    assert (code, out.split()[5::3]) == (0, ["gpus", "main", "default"])
+    code, out, _ = await muster(house, "get", "lq", "--cluster-queue", "other")
+    assert (code, out.split()[3:]) == (0, [])
+    code, _, err = await muster(house, "get", "rf", "--active")
+    assert (code, "muster get cq,lq --active" in err) == (2, True)
     code, out, _ = await muster(house, "get", "prices")
     assert (code, out.split()) == (0, ["KIND", "NAMESPACE", "NAME"])
     code, _, err = await muster(house, "get", "pricing")

@@ -101,6 +101,13 @@ def get(
     name: Annotated[str, typer.Argument()] = "",
     *,
     namespace: Annotated[str, typer.Option("-n", "--namespace", help="Only this one")] = "",
+    active: Annotated[
+        bool | None,
+        typer.Option("--active/--inactive", help="Only queues that let jobs in, or that do not"),
+    ] = None,
+    cluster_queue: Annotated[
+        str, typer.Option("--cluster-queue", help="Only LocalQueues of this ClusterQueue")
+    ] = "",
     output: Output = Format.TABLE,
 ) -> None:
     """Show declared objects; -o yaml gives them back as they were written."""
@@ -113,8 +120,35 @@ def get(
                 views.append(client.object(kind, name, namespace_or_default(namespace)))
             else:
                 views += client.objects(kind, namespace).objects
+        if cluster_queue:
+            views = [view for view in views if _door_to(view) == cluster_queue]
+        if active is not None:
+            views = _by_activity(client, views, active=active)
     if views or not any(kind.lower() in _WORKLOADS for kind in kinds.split(",")):
         _show_objects(views, output)
+
+
+def _door_to(view: ObjectView) -> str:
+    """The ClusterQueue that a LocalQueue leads to; empty for other kinds."""
+    spec = cast("dict[str, Any]", view.document.get("spec") or {})
+    return str(spec.get("clusterQueue", "")) if view.kind == "LocalQueue" else ""
+
+
+def _by_activity(client: Client, views: list[ObjectView], *, active: bool) -> list[ObjectView]:
+    """The queues that let jobs in, or the others. A LocalQueue does if its ClusterQueue does."""
+    rows = {row.name: row.active for row in client.quota().page.queues}
+    found: list[ObjectView] = []
+    for view in views:
+        spec = cast("dict[str, Any]", view.document.get("spec") or {})
+        name = view.name if view.kind == "ClusterQueue" else _door_to(view)
+        if not name:
+            raise BadArgument(
+                f"a {view.kind} is neither active nor inactive", fix="muster get cq,lq --active"
+            )
+        open_ = rows.get(name, False) and str(spec.get("stopPolicy", "None")) == "None"
+        if open_ is active:
+            found.append(view)
+    return found
 
 
 def flow(
