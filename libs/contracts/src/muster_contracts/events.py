@@ -528,7 +528,5 @@ WorkloadFact = (
 )
 NodeFact = NodeRegistered | NodeConditionChanged | PodStarted | PodRestarting | PodFinished
 ObjectFact = ObjectApplied | ObjectDeleted
-CostFact = (
-    TokensReported | TokenPriceDrifted | DeclarationNoted | DevicesObserved | IntervalClosed
-)
+CostFact = TokensReported | TokenPriceDrifted | DeclarationNoted | DevicesObserved | IntervalClosed
 Event = BudgetFact | WorkloadFact | NodeFact | ObjectFact | DrainRequested | CostFact
