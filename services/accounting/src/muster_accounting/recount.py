@@ -83,7 +83,11 @@ class Recount:
         for partition in PARTITIONS:
             offset, total = 0, 1
             while offset < total:
-                asked = {"phases": HOLDING, "limit": PAGE_MAX, "offset": offset}
+                asked: dict[str, object] = {
+                    "phases": HOLDING,
+                    "limit": PAGE_MAX,
+                    "offset": offset,
+                }
                 body = await self._ask(Query.WORKLOADS, partition, asked)
                 page = codec.decode(WorkloadPage, body, bytes_max=codec.ANSWER_BYTES_MAX)
                 found |= {(row.id, row.attempt) for row in page.rows}
