@@ -152,6 +152,24 @@ def test_a_node_that_leaves_a_pool_costs_the_flavors_price_from_then_on() -> Non
     assert [row.cost / MICROS for row in table.rows] == [24 + Fraction("22.40")]
 
 
+def test_a_node_that_is_counted_later_only_is_in_its_pool_before() -> None:
+    books = Books(
+        attempts=(HOUSE.attempt("a", 4, 0, 10),),
+        capacity=(replace(HOUSE.capacity(4, 6), labels=RACK),),
+    )
+    prices, window = read(rack=RACK_A), Window(0, 5 * HOUR_MS)
+    table = cost_table(books, prices, window, "team")
+    assert {row.key: row.cost / MICROS for row in table.rows} == {"a": 20, "__overallocated__": -20}
+    lines = charges(books, prices, window)
+    assert {(c.team, c.pool, c.micros / MICROS) for c in lines} == {
+        ("a", "rack", 20),
+        ("", "rack", -20),
+    }
+    terms = Terms(key=read_aggregate("team"), keep=read_filter(""))
+    (found,) = allocation_sets(books, prices, [window], terms)
+    assert {key: one.total_cost / MICROS for key, one in found.items()} == {("a",): 20}
+
+
 def test_a_budget_holds_the_dearest_price_that_a_node_of_the_flavor_may_have() -> None:
     prices = read(rack=pool("2.00", node_labels=RACK), b200={**OLD, "flavor": "b200"})
     span = Span(from_ms=0, until_ms=HOUR_MS, longest_ms=HOUR_MS)
@@ -209,7 +227,7 @@ def test_totals_are_the_nodes_at_their_prices_whoever_pays(
     told: dict[str, Fraction] = {}
     for line in lines:
         if line.kind is RowKind.USAGE:
-            cost = (line.hourly or 0) * line.quantity * MICROS / (line.per_milli * HOUR_MS)
+            cost = Fraction(line.hourly or 0) * line.quantity * MICROS / (line.per_milli * HOUR_MS)
             told[line.cluster_queue] = told.get(line.cluster_queue, Fraction(0)) + cost
     by_queue = {row.key: row.cost for row in table.rows if row.kind is RowKind.USAGE}
     assert {k: v for k, v in told.items() if v} == {k: v for k, v in by_queue.items() if v}

@@ -158,7 +158,7 @@ def cost_table(
         )
         found = [
             (builder.measure(metered, books.rolls, part), replace(rated, window=part), version)
-            for rated in rated_windows(prices, pair, metered.capacity, window)
+            for rated in rated_windows(prices, pair, spans.get(pair, ()), window)
             for part, version in policy_windows(rules.policy, rated.window)
         ]
         if pair in spans or any(whole.cells for whole, _, _ in found):

@@ -148,7 +148,7 @@ def raw_allocations(books: HeldAndThere, prices: PriceBook, window: Window) -> l
             continue
         of_pair = [h for h in holdings.get(pair, ()) if window.overlap_ms(h.reserved_ms, h.end_ms)]
         capacity = [s for s in spans.get(pair, ()) if window.overlap_ms(s.start_ms, s.end_ms)]
-        for rated in rated_windows(prices, pair, capacity, window):
+        for rated in rated_windows(prices, pair, spans.get(pair, ()), window):
             _add_held(held, of_pair, pair, rated)
             _add_observed(held, books.observations, of_pair, pair, rated.window)
             for part in by_price(pair, of_pair, capacity, rated):
