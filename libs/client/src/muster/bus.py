@@ -40,8 +40,12 @@ if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
 ACK_TIMEOUT_S = 10.0
+FIRST_LOOK_S = 1.0
 LOOK_AGAIN_S = 30.0
-"""How often a waiting reader looks for itself, should it have missed a message."""
+"""How often a waiting reader looks for itself at first and in the end.
+
+What is on its way into the stream while one subscribes is neither heard nor found there yet.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,13 +137,15 @@ class BusClient:
         subscription = await self._client.subscribe(subject, cb=on_decision)
         try:
             async with asyncio.timeout(timeout_s):
+                patience_s = FIRST_LOOK_S
                 while True:
-                    decision = await self.decision(sent) or await _next(arrived)
-                    if decision is not None and until(decision):
-                        return decision
-                    decision = await _next(arrived)
-                    if decision is not None and until(decision):
-                        return decision
+                    last = await self.decision(sent)
+                    if last is not None and until(last):
+                        return last
+                    heard = await _next(arrived, patience_s)
+                    if heard is not None and until(heard):
+                        return heard
+                    patience_s = min(2 * patience_s, LOOK_AGAIN_S)
         finally:
             await subscription.unsubscribe()
 
@@ -176,9 +182,9 @@ async def connect(
         await client.close()
 
 
-async def _next(arrived: "asyncio.Queue[Decision]") -> Decision | None:
+async def _next(arrived: "asyncio.Queue[Decision]", patience_s: float) -> Decision | None:
     try:
-        async with asyncio.timeout(LOOK_AGAIN_S):
+        async with asyncio.timeout(patience_s):
             return await arrived.get()
     except TimeoutError:
         return None
