@@ -10,11 +10,9 @@ from muster_domain.queues import PlacementPolicy
 from muster_scheduling.placement.columns import LIMIT
 from muster_scheduling.placement.gang import place
 from muster_scheduling.placement.outcome import Placed, Unplaceable
-from muster_scheduling.placement.packing.future import RUNS, Future
 from muster_scheduling.placement.packing.losses import Losses
 from muster_scheduling.placement.packing.mix import KINDS_MAX, PODS_MAX, PodMix, kind_of
 from muster_scheduling.placement.packing.prices import prices
-from muster_scheduling.placement.packing.room import KindRoom
 from muster_scheduling.placement.request import PodSetRequest
 from muster_scheduling.placement.table import NodeTable
 
@@ -47,26 +45,6 @@ def test_a_pod_goes_where_it_spoils_no_seat_for_a_scarce_kind() -> None:
     table = table_of(node("a", cpu=8, gpus=8), node("b", cpu=64, gpus=8))
     learned(table, [(pod_set(cpu=1, gpus=1), 90), (pod_set(cpu=60, gpus=8), 10)])
     assert nodes_of(seat_one(table, pod_set(cpu=1, gpus=1))) == {"a": 1}
-
-
-def test_what_a_node_lacks_for_the_second_pod_counts_as_for_the_first() -> None:
-    table = table_of(node("a", cpu=17, gpus=2), node("b", cpu=13, gpus=2))
-    learned(table, [(pod_set(cpu=8, gpus=1), 100), (pod_set(cpu=1), 100)])
-    assert nodes_of(seat_one(table, pod_set(cpu=4))) == {"b": 1}
-
-
-def test_a_future_fills_no_node_with_more_than_fits() -> None:
-    table = table_of(node("a", cpu=20, gpus=8), node("b", cpu=64, gpus=2), node("c", cpu=64))
-    one, half = pod_set(cpu=4, gpus=1), vgpu(cores=50, percent=50)
-    kinds = [kind_of(one), kind_of(half)]
-    room = KindRoom(table.columns, kinds)
-    demand = np.array([1000, 500], np.int64)
-    free = room.free_on(np.arange(3))
-    whole = Future(room, np.array([1, 0], np.int64), demand).filled_on(free)
-    assert whole.tolist() == [RUNS * 5000, RUNS * 2000, 0]
-    both = Future(room, np.array([1, 1], np.int64), demand).filled_on(free)
-    assert both[1] == RUNS * 2000
-    assert both[2] == 0
 
 
 def test_nodes_of_the_largest_shape_stay_whole_before_anybody_asked_for_one() -> None:

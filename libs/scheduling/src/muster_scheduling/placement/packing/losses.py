@@ -5,17 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from muster_scheduling.placement.columns import LIMIT, Columns, Mask, Vector
-from muster_scheduling.placement.packing.future import RUNS, Future
 from muster_scheduling.placement.packing.mix import PodKind
-from muster_scheduling.placement.packing.prices import PARTS, PackingPrices
+from muster_scheduling.placement.packing.prices import PackingPrices
 from muster_scheduling.placement.packing.room import FreeOn, KindRoom, Matrix
 from muster_scheduling.placement.shares import WHOLE
 
 _KINDS_MAX = 256
-_STATES_MAX = 2**16
-
-_FILLED_WORTH = 3 * PARTS // RUNS
-"""Three times as much as a thousandth of a seat for a kind easily shut out."""
 
 
 @dataclass(slots=True)
@@ -32,15 +27,8 @@ class Losses:
         self._prices = prices
         self._version = columns.version
         self._room = KindRoom(columns, [price.kind for price in prices])
-        per_seat = np.array([price.per_seat for price in prices], np.int64)
-        self._scarce = np.flatnonzero(per_seat)
-        self._per_seat = per_seat[self._scarce]
-        parts = np.array([price.part for price in prices], np.int64)
-        demand = [price.kind.demand_milli(columns.card_memory) for price in prices]
-        self._future = (
-            Future(self._room, parts, np.array(demand, np.int64)) if parts.any() else None
-        )
-        self._worth_known: dict[bytes, int] = {}
+        self._per_milli = np.array([price.per_milli for price in prices], np.int64)
+        self._per_seat = np.array([price.per_seat for price in prices], np.int64)
         self._free = self._room.free_on(np.arange(len(columns)))
         self._worth = self._worth_of(self._free)
         self._seen = columns.position
@@ -77,14 +65,9 @@ class Losses:
         """The loss of a share on each card of one node; `left` as its cards are, in thousandths."""
         self._follow()
         positions = np.flatnonzero(left >= self._milli(kind))
-        after = self._free.at(np.full(len(positions), row, np.int64))
-        after.quantities -= self._room.quantities_of(kind)
-        first = after.left.shape[1] - len(left)
-        after.left[:, :first], after.left[:, first:] = 0, left
-        after.left[np.arange(len(positions)), first + positions] -= self._milli(kind)
-        after.left.sort(axis=1)
+        free = self._free.at(np.full(len(positions), row, np.int64))
         loss = np.full(len(left), LIMIT, np.int64)
-        loss[positions] = -self._worth_of(after)
+        loss[positions] = -self._worth_of(self._less_share(free, kind, left[positions][:, None]))
         return loss
 
     def _follow(self) -> None:
@@ -97,49 +80,57 @@ class Losses:
 
     def _loss_on(self, rows: Vector, kind: PodKind) -> Vector:
         asked = self._room.quantities_of(kind)
-        free = self._free.at(rows)
-        fits: Mask = np.all(free.quantities >= asked, axis=1)
+        fits: Mask = np.all(self._free.quantities[rows] >= asked, axis=1)
         loss = np.full(len(rows), LIMIT, np.int64)
-        picked, taken = self._candidates(kind, fits, free.left)
-        after = free.at(picked)
-        after.quantities -= asked
-        after.left -= taken * self._milli(kind)
-        after.left.sort(axis=1)
-        np.minimum.at(loss, picked, self._worth[rows[picked]] - self._worth_of(after))
+        if kind.share is None:
+            fits &= self._free.pieces[rows, -1] >= kind.cards
+            picked = np.flatnonzero(fits)
+            after = self._less_whole(self._free.at(rows[picked]), kind)
+        else:
+            left = self._columns.cards.at(rows).left_milli
+            picked, cards = self._candidates(kind, np.where(fits[:, None], left, 0))
+            after = self._less_share(
+                self._free.at(rows[picked]), kind, left[picked[:, None], cards]
+            )
+        if len(picked):
+            np.minimum.at(loss, picked, self._worth[rows[picked]] - self._worth_of(after))
         return loss
 
-    def _candidates(self, kind: PodKind, fits: Mask, left: Matrix) -> tuple[Vector, Mask]:
-        """Rows, and the cards to take there: for one card each different one is a candidate."""
-        able = (left >= max(1, self._milli(kind))) & fits[:, None]
-        cards = kind.share.cards if kind.share is not None else kind.cards
-        positions: Vector = np.arange(left.shape[1], dtype=np.int64)
-        if kind.share is not None and cards == 1:
-            able[:, 1:] &= left[:, 1:] != left[:, :-1]
-            picked, position = np.nonzero(able)
-            return picked, positions == position[:, None]
-        picked = np.flatnonzero(fits & (able.sum(axis=1) >= cards))
-        first = left.shape[1] - able[picked].sum(axis=1)[:, None]
-        return picked, (positions >= first) & (positions < first + cards)
+    def _candidates(self, kind: PodKind, left: Matrix) -> tuple[Vector, Matrix]:
+        """Rows and the cards to try there: each different one, or those with least left."""
+        fits = left >= max(1, self._milli(kind))
+        several = kind.share.cards if kind.share is not None else 1
+        if several > 1:
+            order = np.argsort(np.where(fits, left, LIMIT), axis=1, kind="stable")[:, :several]
+            picked = np.flatnonzero(fits.sum(axis=1) >= several)
+            return picked, order[picked]
+        for earlier in range(left.shape[1]):
+            fits[:, earlier + 1 :] &= left[:, earlier + 1 :] != left[:, earlier, None]
+        picked, cards = np.nonzero(fits)
+        return picked, cards[:, None]
 
     def _worth_of(self, free: FreeOn) -> Vector:
         """What the room is worth; equal rows are looked at once."""
         first, same = free.distinct()
         free = free.at(first)
-        keys = [state.tobytes() for state in free.state]
-        unknown = np.flatnonzero([key not in self._worth_known for key in keys])
-        if len(self._worth_known) + len(unknown) > _STATES_MAX:
-            self._worth_known.clear()
-            unknown = np.arange(len(keys))
-        if len(unknown):
-            found = self._look_at(free.at(unknown)).tolist()
-            self._worth_known.update(zip((keys[i] for i in unknown), found, strict=True))
-        return np.array([self._worth_known[key] for key in keys], np.int64)[same]
+        seats = self._room.seats_on(free)
+        usable = np.where(seats > 0, self._room.usable_on(free), 0)
+        return (seats @ self._per_seat + usable @ self._per_milli)[same]
 
-    def _look_at(self, free: FreeOn) -> Vector:
-        worth = self._room.seats_on(free, self._scarce) @ self._per_seat
-        if self._future is not None:
-            worth += _FILLED_WORTH * self._future.filled_on(free)
-        return worth
+    def _less_whole(self, free: FreeOn, kind: PodKind) -> FreeOn:
+        free.quantities -= self._room.quantities_of(kind)
+        free.pieces -= kind.cards * (WHOLE // self._room.sizes)
+        free.usable -= kind.cards * WHOLE
+        return free
+
+    def _less_share(self, free: FreeOn, kind: PodKind, left: Matrix) -> FreeOn:
+        free.quantities -= self._room.quantities_of(kind)
+        less = left - self._milli(kind)
+        sizes = self._room.sizes
+        free.pieces += (less[:, :, None] // sizes - left[:, :, None] // sizes).sum(axis=1)
+        usable = self._room.usable_parts
+        free.usable += (usable(less) - usable(left)).sum(axis=1)
+        return free
 
     def _milli(self, kind: PodKind) -> int:
-        return kind.share.milli_of(self._columns.card_memory) if kind.share is not None else WHOLE
+        return kind.share.milli_of(self._columns.card_memory) if kind.share is not None else 0

@@ -1,34 +1,30 @@
 """What room for each kind of pods is worth, from the mix so far and what is free now.
 
-Two things are worth something. The room that pods like those that came would still fill, tried one
-after another as they might come (`future`): it is what Weng et al. call not fragmented ("Beware of
-Fragmentation", ATC 2023), looked at to the end of the node and not for one pod. And seats for kinds
-that are easily shut out, since they need more than half of a card or may use fewer nodes than
-others: each is worth the kind's demand times how scarce such seats are, that is all cards over
-those that the seats for the kind cover. The largest nodes count as kinds that came once, so that
-they stay whole, where others do as well, before anybody asked for one.
+Two things are worth something. The free part of a card is, to every kind of which the node could
+take one more pod and of which the card holds one, in proportion to the pods that came (what Weng et
+al. call not fragmented, "Beware of Fragmentation", ATC 2023). And a seat is: each further pod of a
+kind that the node could take is worth the kind's demand times how scarce such seats are, that is
+all cards over those that the seats for the kind cover. The largest nodes count as kinds that came
+once, so that they stay whole, where others do as well, before anybody asked for one.
 """
 
 from dataclasses import dataclass
-
-import numpy as np
 
 from muster_scheduling.placement.columns import Columns
 from muster_scheduling.placement.packing.mix import PodKind, PodMix
 from muster_scheduling.placement.packing.room import KindRoom
 from muster_scheduling.placement.record import PODS
-from muster_scheduling.placement.shares import GPU, WHOLE
+from muster_scheduling.placement.shares import GPU
 
-PARTS = 2**20
-"""All pods of the mix."""
+_PARTS = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindPrice:
-    """How much of the mix a kind makes up, in `PARTS`, and what one seat for it is worth."""
+    """What a free thousandth of a card is worth to a kind, and what one seat for it is worth."""
 
     kind: PodKind
-    part: int
+    per_milli: int
     per_seat: int
 
 
@@ -40,25 +36,24 @@ def prices(columns: Columns, mix: PodMix) -> PackingPrices:
     """Look at prices: the mix as it is, against what is free on ready nodes."""
     memory = columns.card_memory
     counts = {kind: pods for kind, pods in mix.counts.items() if kind.demand_milli(memory)}
-    largest = columns.remembered(_largest_nodes, lambda: _largest_nodes(columns))
-    kinds = tuple(dict.fromkeys((*counts, *largest)))
-    room = KindRoom(columns, kinds)
-    open_to = room.eligible.sum(axis=0)
-    alone = (room.cards > 1) | ((room.cards > 0) & (room.milli > WHOLE // 2))
-    shut_out = np.flatnonzero(alone | (open_to < open_to.max(initial=0)))
-    free = room.free_on(np.arange(len(columns)))
-    seats = dict(zip(shut_out.tolist(), room.seats_on(free, shut_out).sum(axis=0), strict=True))
+    for kind in columns.remembered(_largest_nodes, lambda: _largest_nodes(columns)):
+        counts[kind] = counts.get(kind, 0) + 1
     total = max(1, sum(mix.counts.values()))
+    kinds = tuple(counts)
+    room = KindRoom(columns, kinds)
+    seats = room.seats().sum(axis=0).tolist()
+    cards = max(1, columns.cards_total)
     found: list[KindPrice] = []
-    for number, kind in enumerate(kinds):
-        per_seat = 0
-        if number in seats:
-            came = counts.get(kind, 0) + (kind in largest)
-            covered = max(1, int(seats[number])) * max(1, kind.cards)
-            worth = came * PARTS // total * kind.demand_milli(memory)
-            per_seat = worth * max(1, columns.cards_total) // covered
-        part = counts.get(kind, 0) * PARTS // total
-        found.append(KindPrice(kind=kind, part=part, per_seat=per_seat))
+    for kind, free in zip(kinds, seats, strict=True):
+        part = counts[kind] * _PARTS // total
+        covered = max(1, free) * max(1, kind.cards)
+        found.append(
+            KindPrice(
+                kind=kind,
+                per_milli=part,
+                per_seat=part * kind.demand_milli(memory) * cards // covered,
+            )
+        )
     return tuple(found)
 
 
