@@ -6,7 +6,7 @@ when its pod is over, for the next that asks for the same. All of this needs a p
 
 import asyncio
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -229,15 +229,18 @@ class Divider:
         return found
 
 
+def _profiles_of(nvml: MigLibrary, card: object) -> Iterator[_Profile]:
+    for number in range(pynvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
+        try:
+            yield nvml.nvmlDeviceGetGpuInstanceProfileInfo(card, number)
+        except pynvml.NVMLError as error:
+            must_be_absent(error)
+
+
 def offers(nvml: MigLibrary, card: object) -> list[Offer]:
     """The profiles of a card and where they may be, without those of special engines."""
     found: list[Offer] = []
-    for number in range(pynvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
-        try:
-            told = nvml.nvmlDeviceGetGpuInstanceProfileInfo(card, number)
-        except pynvml.NVMLError as error:
-            must_be_absent(error)
-            continue
+    for told in _profiles_of(nvml, card):
         name = told.name.decode().rpartition("MIG ")[2]
         count = ctypes.c_uint(0)
         nvml.nvmlDeviceGetGpuInstancePossiblePlacements(card, told.id, None, ctypes.byref(count))
@@ -255,12 +258,7 @@ def offers(nvml: MigLibrary, card: object) -> list[Offer]:
 def made(nvml: MigLibrary, card: object) -> list[Made]:
     """All instances of a card, of every profile."""
     found: list[Made] = []
-    for number in range(pynvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
-        try:
-            told = nvml.nvmlDeviceGetGpuInstanceProfileInfo(card, number)
-        except pynvml.NVMLError as error:
-            must_be_absent(error)
-            continue
+    for told in _profiles_of(nvml, card):
         array = (pynvml.c_nvmlGpuInstance_t * told.instanceCount)()
         count = ctypes.c_uint(told.instanceCount)
         nvml.nvmlDeviceGetGpuInstances(card, told.id, array, ctypes.byref(count))
