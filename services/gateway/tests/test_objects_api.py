@@ -1,11 +1,14 @@
 import asyncio
 from typing import Any
 
+import httpx
 import pytest
+from starlette.types import Receive, Scope, Send
 
 from muster_contracts.partitions import partition_of
 from muster_gateway.applying import Applying
 from muster_gateway.events import Cause
+from muster_gateway.http.app import Observed
 from muster_manifests import load
 from muster_manifests.catalogue import ObjectCatalogue, ObjectKey
 from muster_runtime.objects import ObjectFeed
@@ -259,3 +262,24 @@ async def test_metrics_count_requests_by_route(house: House) -> None:
     assert value("muster_gateway_requests_total", labels) == 1
     unmatched = {"route": "unmatched", "method": "GET", "status": "404"}
     assert value("muster_gateway_requests_total", unmatched) == 1
+
+
+async def test_strangers_methods_make_no_series_of_their_own(house: House) -> None:
+    async with house.client() as client:
+        await client.request("BREW", "/no/such/path")
+    value = house.chassis.metrics.registry.get_sample_value
+    brewed = {"route": "unmatched", "method": "BREW", "status": "404"}
+    assert value("muster_gateway_requests_total", brewed) is None
+    assert value("muster_gateway_requests_total", {**brewed, "method": "other"}) == 1
+
+
+async def test_a_request_that_fails_in_here_is_counted_too(house: House) -> None:
+    async def broken(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise ZeroDivisionError
+
+    observed = httpx.ASGITransport(Observed(broken, house.gateway), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=observed, base_url="http://gateway") as client:
+        assert (await client.get("/v1/quota")).status_code == 500
+    labels = {"route": "unmatched", "method": "GET", "status": "500"}
+    value = house.chassis.metrics.registry.get_sample_value
+    assert value("muster_gateway_requests_total", labels) == 1

@@ -25,6 +25,9 @@ from muster_gateway.http.problems import TooLarge
 from muster_runtime.telemetry import TRACEPARENT
 
 VERSION = "1"
+# A label is bounded: strangers make up paths and methods.
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
+_UNMATCHED, _OTHER = "unmatched", "other"
 _REFUSED: dict[int | str, dict[str, object]] = {
     status: {"model": RefusalAnswer} for status in (401, 403, 404, 409, 413, 422, 503)
 }
@@ -74,12 +77,15 @@ class Observed:
             f"{scope['method']} request", headers.get(TRACEPARENT.encode(), b"").decode("latin-1")
         )
         scope.setdefault("state", {})[TRACEPARENT] = below
-        with span:
-            await self._app(scope, bounded(receive), seen)
-        route = scope.get("route")
-        path = route.path if isinstance(route, Route) else "unmatched"
-        self._gateway.measures.request_seconds.labels(path).observe(loop.time() - start_s)
-        self._gateway.measures.requests.labels(path, scope["method"], status).inc()
+        try:
+            with span:
+                await self._app(scope, bounded(receive), seen)
+        finally:
+            route = scope.get("route")
+            path = route.path if isinstance(route, Route) else _UNMATCHED
+            method = scope["method"] if scope["method"] in _METHODS else _OTHER
+            self._gateway.measures.request_seconds.labels(path).observe(loop.time() - start_s)
+            self._gateway.measures.requests.labels(path, method, status).inc()
 
 
 def bounded(receive: Receive) -> Receive:
