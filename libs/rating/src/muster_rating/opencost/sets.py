@@ -191,9 +191,13 @@ def _grouped(raw: Sequence[Allocation], terms: Terms) -> list[_Group]:
 def allocation_set(raw: Sequence[Allocation], window: Window, terms: Terms) -> Sets:
     """One window's set by key; rows of nobody's come under their own names."""
     held = _grouped(raw, terms)
+    weights = _weights(held, terms)
     idle = [a for a in raw if a.special == IDLE]
-    idle = _share_idle(idle, held, terms) if terms.share_idle else _idle_of_kept(idle, held, terms)
-    unallocated = _share_costs(held, window, terms)
+    if terms.share_idle:
+        idle = _share_idle(idle, held, terms)
+    elif not all(group.kept for group in held):
+        idle = _idle_of_kept(idle, held, weights, terms)
+    unallocated = _share_costs(held, weights, window, terms)
     found: Sets = {}
     for group in held:
         if group.kept and not group.shared:
@@ -265,19 +269,28 @@ def _share_idle(
 
 
 def _idle_of_kept(
-    idle: Sequence[Allocation], held: Sequence[_Group], terms: Terms
+    idle: Sequence[Allocation],
+    held: Sequence[_Group],
+    weights: Sequence[Fraction],
+    terms: Terms,
 ) -> list[Allocation]:
-    """Of each pool's idle the part that would have gone to what the filter lets through."""
-    if all(group.kept for group in held):
-        return list(idle)
+    """Of each pool's idle the part that would have gone to what the filter lets through.
+
+    What all others pay for has idle of its own, which they pay in the same proportion.
+    """
     total = _pool_costs((group.allocation for group in held), terms)
-    mine = _pool_costs((group.allocation for group in held if group.kept), terms)
+    mine = _pool_costs((g.allocation for g in held if g.kept and not g.shared), terms)
+    of_all = _pool_costs((group.allocation for group in held if group.shared), terms)
+    paid = sum(
+        (weight for group, weight in zip(held, weights, strict=True) if group.kept), Fraction(0)
+    )
     found: list[Allocation] = []
     for allocation in idle:
         part = allocation.copy()
         for component in list(part.cost):
             pool = (_pool(allocation, terms), component)
-            share = mine.get(pool, Fraction(0)) / total[pool] if total.get(pool) else Fraction(0)
+            carried = mine.get(pool, Fraction(0)) + of_all.get(pool, Fraction(0)) * paid
+            share = carried / total[pool] if total.get(pool) else Fraction(0)
             part.cost[component] *= share
             part.time[component] = int(part.time[component] * share)
         found.append(part)
@@ -294,21 +307,29 @@ def _of_nobody(shared_cost: Fraction, window: Window) -> Allocation:
     )
 
 
-def _share_costs(held: Sequence[_Group], window: Window, terms: Terms) -> Fraction:
+def _share_costs(
+    held: Sequence[_Group], weights: Sequence[Fraction], window: Window, terms: Terms
+) -> Fraction:
     """Hand the cost of what all pay for to the rest; returns what nobody is left to pay."""
-    paying = [group for group in held if not group.shared]
     pot = sum((group.allocation.total_cost for group in held if group.shared), Fraction(0))
     hours = Fraction(window.length_ms, HOUR_MS)
     pot += terms.share_cost * MICROS * hours / HOURS_PER_MONTH
-    if not paying:
+    if not any(weights):
         return pot
     if pot:
-        for group, weight in zip(paying, _weights(paying, terms), strict=True):
+        for group, weight in zip(held, weights, strict=True):
             group.allocation.shared_cost = pot * weight
     return Fraction(0)
 
 
-def _weights(paying: Sequence[_Group], terms: Terms) -> list[Fraction]:
+def _weights(held: Sequence[_Group], terms: Terms) -> list[Fraction]:
+    """What part of what is shared each group pays, by what it cost before idle was shared."""
+    paying = [group for group in held if not group.shared]
+    paid = iter(_parts(paying, terms))
+    return [Fraction(0) if group.shared else next(paid) for group in held]
+
+
+def _parts(paying: Sequence[_Group], terms: Terms) -> list[Fraction]:
     costs = [group.allocation.total_cost for group in paying]
     total = sum(costs, Fraction(0))
     if terms.share_split is Split.WEIGHTED or not total:
