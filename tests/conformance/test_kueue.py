@@ -1,42 +1,27 @@
 """Kueue's own cases: each suite passes at least as many as docs/conformance.md says."""
 
 import copy
-import importlib.util
 import json
 import re
-import sys
 from collections.abc import Iterator
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-SHARED = ROOT.parent / "shared" / "conformance"
-DOCUMENT = ROOT / "docs" / "conformance.md"
+from . import peers
+
 ROW = re.compile(r"\| `(?P<suite>[a-z_]+)` \| (?P<passed>\d+) \| (?P<cases>\d+) \|")
 
-pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason=f"the peers' cases are not at {SHARED}")
-
-
-def load(name: str, path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+pytestmark = peers.needs_cases
 
 
 def floors() -> list[tuple[str, int]]:
-    rows = ROW.finditer(DOCUMENT.read_text())
+    rows = ROW.finditer(peers.DOCUMENT.read_text())
     return [(row["suite"], int(row["passed"])) for row in rows]
 
 
 def cases(suite: str) -> Iterator[tuple[dict[str, Any], Any]]:
-    for line in (SHARED / "kueue" / f"{suite}.jsonl").read_text().splitlines():
+    for line in (peers.SHARED / "kueue" / f"{suite}.jsonl").read_text().splitlines():
         case = json.loads(line)
         expected = case.pop("expect")
         case.pop("expect_if_observability_gate_off", None)
@@ -46,8 +31,7 @@ def cases(suite: str) -> Iterator[tuple[dict[str, Any], Any]]:
 
 @pytest.mark.parametrize(("suite", "floor"), floors())
 def test_a_suite_passes_no_less_than_it_did(suite: str, floor: int) -> None:
-    checker = load("conformance_check", SHARED / "check.py")
-    adapter = load("conformance_adapter", Path(__file__).parent / "adapter.py")
+    checker, adapter = peers.checker(), peers.adapter()
     shape = checker.KUEUE[suite]
     failed = [
         case["name"]
@@ -59,5 +43,4 @@ def test_a_suite_passes_no_less_than_it_did(suite: str, floor: int) -> None:
 
 
 def test_every_suite_that_is_scored_has_a_floor() -> None:
-    checker = load("conformance_check", SHARED / "check.py")
-    assert {suite for suite, _ in floors()} == set(checker.KUEUE)
+    assert {suite for suite, _ in floors()} == set(peers.checker().KUEUE)
