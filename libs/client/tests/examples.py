@@ -132,6 +132,7 @@ def queue_row(name: str, *, active: bool = True) -> QueueRow:
         strategy="BestEffortFIFO",
         active=active,
         reason="" if active else "FlavorNotFound",
+        message="" if active else "Can't admit new workloads.",
         pending=3,
         inadmissible=0,
         reserving=0,

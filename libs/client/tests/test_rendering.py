@@ -102,7 +102,9 @@ def test_quota_bars_and_their_numbers() -> None:
         ["team-a", "site", "a100", GPU, "█" * 21 + "▓" * 10, "8", "12", "4", "0", "3"],
         ["team-b", "site", "a100", GPU, "█" * 5 + "░" * 10 + "·" * 5, "8", "2", "0", "4", "3"],
     ]
-    assert inactive_lines(quotas()) == ["team-b is inactive: FlavorNotFound"]
+    assert inactive_lines(quotas()) == [
+        "team-b is inactive: FlavorNotFound: Can't admit new workloads."
+    ]
     wide = shown(quota_table(quotas(), wide=True))
     assert [line.split()[3] for line in wide[1:]] == [GPU, "cpu", GPU]
 

@@ -12,7 +12,13 @@ from muster_domain.checks import (
     PodSetUpdate,
     ProvisioningRequestConfig,
 )
-from muster_domain.conditions import EvictionReason, Outcome, UnadmittedReason, UnderlyingCause
+from muster_domain.conditions import (
+    EvictionReason,
+    Outcome,
+    PendingReason,
+    UnadmittedReason,
+    UnderlyingCause,
+)
 from muster_domain.queues import AdmissionCheck, AdmissionCheckRule
 from muster_domain.states import Evicting, Finished, Pending, Reserved
 from muster_scheduling.snapshot.catalog import Configuration
@@ -187,7 +193,9 @@ def test_a_capacity_check_backs_off_and_gives_up() -> None:
 def provisioned(config: ProvisioningRequestConfig) -> House:
     """A queue whose capacity check follows Kueue's own configuration."""
     queue = declared(AdmissionCheckRule(name="capacity"))
-    follows = {"kind": "ProvisioningRequestConfig", "name": config.name}
+    follows = {
+        "apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig", "name": config.name,
+    }  # fmt: skip
     check = AdmissionCheck(name="capacity", controller=CAPACITY_CHECK[0], parameters=follows)
     house = House(
         replace(queue, admission_checks={check.name: check}, provisioning={config.name: config})
@@ -239,3 +247,20 @@ def test_a_queue_whose_check_is_missing_admits_nobody() -> None:
     house.submit()
     assert house.kind() == "pending"
     assert house.machine.book.view.catalog.queues["cq"].inactive == ("AdmissionCheckNotFound",)
+
+
+def test_a_queue_whose_capacity_check_follows_nothing_says_so_and_admits_when_it_does() -> None:
+    queue = declared(AdmissionCheckRule(name="capacity"), controller=CAPACITY_CHECK[0])
+    house = House(replace(queue, provisioning={}))
+    house.submit()
+    last = house.decisions[-1]
+    assert last.reason == PendingReason.MISCONFIGURED
+    assert "capacity: empty name: bad parameters reference" in last.message
+    follows = {"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig", "name": "spot"}
+    check = AdmissionCheck(name="capacity", controller=CAPACITY_CHECK[0], parameters=follows)
+    spot = ProvisioningRequestConfig(name="spot")
+    house.configure(
+        replace(queue, admission_checks={check.name: check}, provisioning={spot.name: spot})
+    )
+    house.cycle()
+    assert house.kind() == "reserved"

@@ -175,6 +175,15 @@ def test_doubts_about_a_queue(edit: tuple[str, str], doubt: str) -> None:
     assert doubt in found[0]
 
 
+def test_doubts_about_a_capacity_check() -> None:
+    check = (
+        "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: AdmissionCheck\nmetadata: {name: grow}\n"
+        "spec: {controllerName: kueue.x-k8s.io/provisioning-request}\n"
+    )
+    (doubt,) = doubts([ObjectKey("AdmissionCheck", "", "grow")], catalogue_of(BASE + check))
+    assert doubt.endswith("is inactive, and every queue with it: missing parameters reference")
+
+
 def test_no_doubts_about_what_is_whole() -> None:
     catalogue = catalogue_of()
     assert doubts([stored.key for stored in catalogue.stored()], catalogue) == ()

@@ -342,7 +342,11 @@ class QuotaRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRow:
-    """One ClusterQueue. The counts equal the lengths of the lists, always."""
+    """One ClusterQueue. The counts equal the lengths of the lists, always.
+
+    `reason` names all that keeps it from admitting, `message` says it as Kueue's condition does,
+    and why each of its inactive checks is inactive.
+    """
 
     name: str
     cohort: str
@@ -356,6 +360,7 @@ class QueueRow:
     local_queues: tuple[str, ...]
     turns: tuple[TurnRow, ...] = ()
 
+    message: str = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaPage:

@@ -1,8 +1,11 @@
 """What queues say of themselves, and what pods come to for quota."""
 
+from dataclasses import replace
+
 import pytest
 
-from muster_domain.queues import AdmissionCheck, AdmissionCheckRule, StopPolicy
+from muster_domain.checks import ProvisioningRequestConfig
+from muster_domain.queues import AdmissionCheck, AdmissionCheckRule, ResourceFlavor, StopPolicy
 from muster_scheduling import (
     Policy,
     Transformation,
@@ -14,9 +17,11 @@ from muster_scheduling.snapshot.activity import (
     InactiveReason,
     Surroundings,
     condition,
+    inactive_checks,
     obstructions,
     terminating,
 )
+from muster_scheduling.snapshot.catalog import Catalog, Configuration
 from muster_scheduling.snapshot.requests import charged_requests
 
 from .builders import GPU, K, job, queue, running, view_of
@@ -24,6 +29,7 @@ from .builders import GPU, K, job, queue, running, view_of
 CHECKS = {
     "pool": AdmissionCheck(name="pool", controller="example.com/pool"),
     "far": AdmissionCheck(name="far", controller="kueue.x-k8s.io/multikueue"),
+    "farther": AdmissionCheck(name="farther", controller="kueue.x-k8s.io/multikueue"),
     "grow": AdmissionCheck(name="grow", controller="kueue.x-k8s.io/provisioning-request"),
 }
 
@@ -55,7 +61,7 @@ def activity(*rules: AdmissionCheckRule, inactive: str = "") -> tuple[str, str]:
     base = queue("q", 1)
     asked = type(base)(name="q", admission_checks=rules)
     around = Surroundings(
-        flavors={}, checks=CHECKS, inactive_checks=frozenset([inactive] if inactive else [])
+        flavors={}, checks=CHECKS, inactive_checks={inactive: ""} if inactive else {}
     )
     return condition(obstructions(asked, around))
 
@@ -66,7 +72,7 @@ def activity(*rules: AdmissionCheckRule, inactive: str = "") -> tuple[str, str]:
         (["pool"], "", "Ready"),
         (["gone"], "", InactiveReason.ADMISSION_CHECK_NOT_FOUND),
         (["pool"], "pool", InactiveReason.ADMISSION_CHECK_INACTIVE),
-        (["far", "far"], "", InactiveReason.SEVERAL_MULTIKUEUE_CHECKS),
+        (["far", "farther"], "", InactiveReason.SEVERAL_MULTIKUEUE_CHECKS),
         (["far", "grow"], "", InactiveReason.MULTIKUEUE_WITH_PROVISIONING),
     ],
 )
@@ -80,6 +86,71 @@ def test_checks_that_cannot_answer_keep_a_queue_inactive(
 def test_a_check_of_many_clusters_is_not_for_one_flavor() -> None:
     rule = AdmissionCheckRule(name="far", on_flavors=("a100",))
     assert activity(rule)[0] == InactiveReason.MULTIKUEUE_CHECK_BY_FLAVOR
+
+
+def test_a_check_of_many_clusters_may_name_every_flavor() -> None:
+    asked = replace(
+        queue("q", 1),
+        admission_checks=(AdmissionCheckRule(name="far", on_flavors=("a100",)),),
+    )
+    around = Surroundings(flavors={"a100": ResourceFlavor(name="a100")}, checks=CHECKS)
+    assert obstructions(asked, around) == ()
+
+
+@pytest.mark.parametrize(
+    ("checks", "reason"), [(("far",), "Ready"), ((), InactiveReason.TOPOLOGY_NOT_FOUND)]
+)
+def test_a_topology_that_is_missing_is_no_matter_where_other_clusters_seat(
+    checks: tuple[str, ...], reason: str
+) -> None:
+    rules = tuple(AdmissionCheckRule(name=name) for name in checks)
+    flavor = ResourceFlavor(name="a100", topology_name="racks")
+    around = Surroundings(flavors={"a100": flavor}, topologies={}, checks=CHECKS)
+    found = obstructions(replace(queue("q", 1), admission_checks=rules), around)
+    assert condition(found)[0] == reason
+
+
+REFERENCE = {
+    "apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig", "name": "burst",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("parameters", "why"),
+    [
+        ({}, "missing parameters reference"),
+        (REFERENCE | {"name": ""}, "empty name: bad parameters reference"),
+        (REFERENCE | {"apiGroup": "x"},
+         'wrong group "x", expecting "kueue.x-k8s.io": bad parameters reference'),
+        (REFERENCE | {"kind": "ConfigMap"},
+         'wrong kind "ConfigMap", expecting "ProvisioningRequestConfig": bad parameters reference'),
+        (REFERENCE | {"name": "gone"},
+         'ProvisioningRequestConfig.kueue.x-k8s.io "gone" not found'),
+        (REFERENCE, ""),
+    ],
+)  # fmt: skip
+def test_a_capacity_check_is_inactive_without_its_configuration(
+    parameters: dict[str, str], why: str
+) -> None:
+    controller = "kueue.x-k8s.io/provisioning-request"
+    check = AdmissionCheck(name="grow", controller=controller, parameters=parameters)
+    asked = replace(queue("q", 1), admission_checks=(AdmissionCheckRule(name="grow"),))
+    configuration = Configuration(
+        cluster_queues={"q": asked},
+        flavors={"a100": ResourceFlavor(name="a100")},
+        admission_checks={"grow": check},
+        provisioning={"burst": ProvisioningRequestConfig(name="burst")},
+    )
+    found = Catalog(configuration).queues["q"].obstructions
+    assert [obstruction.behind for obstruction in found] == ([f"grow: {why}"] if why else [])
+    if why:
+        message = "Can't admit new workloads: references inactive AdmissionCheck(s): grow."
+        assert condition(found) == ("AdmissionCheckInactive", message)
+
+
+def test_a_check_of_somebody_else_needs_no_configuration() -> None:
+    checks = {"own": AdmissionCheck(name="own", controller="acme/licences")}
+    assert inactive_checks(checks, {}) == {}
 
 
 def test_several_causes_are_told_together() -> None:

@@ -67,7 +67,7 @@ def _provisioning(book: Book, check: str) -> ProvisioningRequestConfig | None:
         return None
     if declared.parameters.get("kind") != "ProvisioningRequestConfig":
         return None
-    return configuration.provisioning.get(declared.parameters.get("name", ""))
+    return (configuration.provisioning or {}).get(declared.parameters.get("name", ""))
 
 
 def check_answered(book: Book, fact: events.CheckAnswered, now_ms: int) -> None:

@@ -12,6 +12,7 @@ from muster_admission.checks import checks_for
 from muster_admission.ending import evict
 from muster_admission.intake import refuse_impossible
 from muster_admission.resize import granted
+from muster_admission.rows import kept_out
 from muster_admission.standing import waits
 from muster_admission.timers import expire
 from muster_admission.turns import used_lately
@@ -34,6 +35,10 @@ from muster_scheduling.admission import (
 from muster_scheduling.preemption import Proposal, ProposedVictim, Wanted
 
 ASK_AGAIN_AFTER_MS = 5_000
+
+_BEHIND_OTHERS = Explanation(
+    reason=PendingReason.PENDING_EVALUATION, message="others are ahead in its queue"
+)
 
 
 @dataclass(slots=True)
@@ -273,9 +278,7 @@ def _explain(book: Book, turn: Turn, explanations: Mapping[str, Explanation], no
     for workload_id in list(turn.arrived):
         record = book.records.get(workload_id)
         if record is not None and isinstance(record.state, Pending):
-            explanation = Explanation(
-                reason=PendingReason.PENDING_EVALUATION, message="others are ahead in its queue"
-            )
+            explanation = kept_out(book, record) or _BEHIND_OTHERS
             _announce_waiting(book, turn, record, explanation, now_ms)
     turn.arrived.clear()
 

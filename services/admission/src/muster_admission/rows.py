@@ -18,6 +18,7 @@ from muster_domain.conditions import Explanation, PendingReason, UnadmittedReaso
 from muster_domain.states import Admitted, Evicting, Finished, Pending, Reserved
 from muster_scheduling.admission import closed
 from muster_scheduling.quota import FlavorResource, QuotaNode
+from muster_scheduling.snapshot.activity import condition
 from muster_scheduling.snapshot.catalog import QueueEntry
 
 EVERYTHING_MILLI = 2**63 - 1
@@ -148,6 +149,7 @@ def queue_row(book: Book, entry: QueueEntry) -> QueueRow:
     admitted = sum(isinstance(record.state, Admitted) for record in holders)
     doors = book.view.catalog.configuration.local_queues.values()
     aside = sum(name == entry.name for name in book.aside.values())
+    behind = [found.behind for found in entry.obstructions if found.behind]
     return QueueRow(
         name=entry.name,
         cohort=entry.queue.cohort,
@@ -159,6 +161,7 @@ def queue_row(book: Book, entry: QueueEntry) -> QueueRow:
         reserving=len(holders),
         admitted=admitted,
         local_queues=tuple(sorted(d.key for d in doors if d.cluster_queue == entry.name)),
+        message=" ".join([condition(entry.obstructions)[1], *behind]),
         turns=turn_rows(book.view, entry.name),
     )
 

@@ -9,6 +9,7 @@ from muster_domain.errors import Conflict
 from muster_domain.queues import ClusterQueue, Cohort, ResourceGroup
 from muster_manifests.catalogue import ObjectCatalogue, ObjectKey, declared, key_of
 from muster_manifests.document import Document
+from muster_scheduling.snapshot.activity import inactive_checks
 
 
 class Effect(StrEnum):
@@ -118,6 +119,8 @@ def doubts(keys: Iterable[ObjectKey], after: ObjectCatalogue) -> tuple[str, ...]
                 found += _doubts_of_queue(after.cluster_queues[key.name], after)
             case "Cohort":
                 found += _doubts_of_cohort(after.cohorts[key.name], after)
+            case "AdmissionCheck":
+                found += _doubts_of_check(key.name, after)
             case "LocalQueue":
                 local = after.local_queues[f"{key.namespace}/{key.name}"]
                 if local.cluster_queue not in after.cluster_queues:
@@ -143,6 +146,11 @@ def _doubts_of_queue(queue: ClusterQueue, after: ObjectCatalogue) -> list[str]:
     if queue.namespace_selector is None:
         found.append(f"{name} has no namespaceSelector, so no namespace may use it")
     return found
+
+
+def _doubts_of_check(name: str, after: ObjectCatalogue) -> list[str]:
+    why = inactive_checks(after.admission_checks, after.provisioning).get(name, "")
+    return [f"AdmissionCheck {name} is inactive, and every queue with it: {why}"] if why else []
 
 
 def _doubts_of_cohort(cohort: Cohort, after: ObjectCatalogue) -> list[str]:

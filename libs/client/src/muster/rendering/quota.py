@@ -92,7 +92,9 @@ def quota_table(page: QuotaPage, *, wide: bool) -> Table:
 def inactive_lines(page: QuotaPage) -> list[str]:
     """Queues that admit nothing, and why."""
     return [
-        f"{queue.name} is inactive: {queue.reason}" for queue in page.queues if not queue.active
+        f"{queue.name} is inactive: {queue.reason}: {queue.message}"
+        for queue in page.queues
+        if not queue.active
     ]
 
 

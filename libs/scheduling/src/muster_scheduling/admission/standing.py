@@ -96,7 +96,9 @@ def closed(catalog: Catalog, entry: QueueEntry) -> Explanation:
     if shut:
         message = f"Volcano queue {shut} is {declared[shut].state}"
     else:
-        message = f"ClusterQueue {entry.name} is inactive: {', '.join(entry.inactive)}"
+        behind = [found.behind for found in entry.obstructions if found.behind]
+        told = "; ".join([", ".join(entry.inactive), *behind])
+        message = f"ClusterQueue {entry.name} is inactive: {told}"
     return Explanation(reason=suspension(entry.inactive), message=message)
 
 

@@ -32,7 +32,12 @@ from muster_domain.selectors import Labels
 from muster_domain.volcano_scheduler import SchedulerConfiguration
 from muster_rating.prices import PriceBook
 from muster_scheduling.quota import Members, QuotaNode, QuotaTree, build_tree
-from muster_scheduling.snapshot.activity import InactiveReason, Surroundings, obstructions
+from muster_scheduling.snapshot.activity import (
+    InactiveReason,
+    Surroundings,
+    inactive_checks,
+    obstructions,
+)
 from muster_scheduling.snapshot.volcano import (
     VOLCANO_FLAVOR,
     derived_queue_name,
@@ -47,10 +52,11 @@ NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 class Configuration:
     """Every declared object that deciding looks at, by name (`namespace/name` for LocalQueues).
 
-    `topologies` and `admission_checks` of `None` mean that nobody keeps a list of them, so that a
-    reference to one is taken as good. Without a `volcano_scheduler` Volcano's session decides only
-    about bounds on HyperNodes. `lifecycle` of `None` leaves times to the service's settings.
-    `prices` are by currency.
+    `topologies`, `admission_checks` and `provisioning` of `None` mean that nobody keeps a list of
+    them, so that a reference to one is taken as good. `inactive_checks` are checks that are said to
+    be inactive, besides those that refer to nothing. Without a `volcano_scheduler` Volcano's
+    session decides only about bounds on HyperNodes. `lifecycle` of `None` leaves times to the
+    service's settings. `prices` are by currency.
     """
 
     cluster_queues: Mapping[str, ClusterQueue] = field(default_factory=dict[str, ClusterQueue])
@@ -61,9 +67,7 @@ class Configuration:
     topologies: Mapping[str, Topology] | None = None
     admission_checks: Mapping[str, AdmissionCheck] | None = None
     inactive_checks: frozenset[str] = frozenset()
-    provisioning: Mapping[str, ProvisioningRequestConfig] = field(
-        default_factory=dict[str, ProvisioningRequestConfig]
-    )
+    provisioning: Mapping[str, ProvisioningRequestConfig] | None = None
     volcano_queues: Mapping[str, VolcanoQueue] = field(default_factory=dict[str, VolcanoQueue])
     hyper_nodes: Mapping[str, HyperNode] = field(default_factory=dict[str, HyperNode])
     volcano_scheduler: SchedulerConfiguration | None = None
@@ -141,7 +145,7 @@ class Catalog:
             flavors=self.flavors,
             topologies=configuration.topologies,
             checks=configuration.admission_checks,
-            inactive_checks=configuration.inactive_checks,
+            inactive_checks=_inactive_checks(configuration),
             cyclic=self.tree.cyclic,
         )
         self.queues: dict[str, QueueEntry] = {
@@ -178,6 +182,13 @@ class Catalog:
         """Labels of a namespace; one that was never declared has its name as its only label."""
         declared = self.configuration.namespaces.get(namespace)
         return declared.labels if declared is not None else {NAMESPACE_LABEL: namespace}
+
+
+def _inactive_checks(configuration: Configuration) -> dict[str, str]:
+    said = dict.fromkeys(configuration.inactive_checks, "")
+    if configuration.provisioning is None:
+        return said
+    return said | inactive_checks(configuration.admission_checks or {}, configuration.provisioning)
 
 
 def _preempts_while_borrowing(rules: PreemptionPolicy, policy: Policy) -> bool:
