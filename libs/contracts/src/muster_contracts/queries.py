@@ -358,9 +358,9 @@ class QueueRow:
     reserving: int
     admitted: int
     local_queues: tuple[str, ...]
+    message: str = ""
     turns: tuple[TurnRow, ...] = ()
 
-    message: str = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaPage:
