@@ -77,12 +77,20 @@ def _pipelines(session: Session) -> list[Pipeline]:
 
 
 def _phase(session: Session, job: Job) -> PodGroupPhase:
-    """A PodGroup's phase after the session (C7)."""
-    scheduled = job.count(_SCHEDULED)
+    """A PodGroup's phase after the session (C7).
+
+    Pods that were told to stop count until they are gone: a gang whose pods only end is no gang
+    that lost some, unless others wait to take their place.
+    """
+    ending = sum(bool(task.node) for task in job.in_status(TaskStatus.RELEASING))
+    scheduled = job.count(_SCHEDULED) + ending
     finished = job.count(_FINISHED)
-    unschedulable = session.job_invalid(job) is not None or not session.job_ready(job)
-    if job.phase is PodGroupPhase.RUNNING and unschedulable:
+    enough = bool(scheduled + finished) and scheduled + finished >= job.min_member
+    waiting = job.count((TaskStatus.PENDING, TaskStatus.PIPELINED))
+    only_ends = enough and ending > 0 and not waiting
+    lacking = session.job_invalid(job) is not None or not session.job_ready(job)
+    if job.phase is PodGroupPhase.RUNNING and lacking and not only_ends:
         return PodGroupPhase.UNKNOWN
-    if scheduled + finished and scheduled + finished >= job.min_member:
+    if enough:
         return PodGroupPhase.RUNNING if scheduled else PodGroupPhase.COMPLETED
     return PodGroupPhase.INQUEUE if job.phase is PodGroupPhase.INQUEUE else PodGroupPhase.PENDING
