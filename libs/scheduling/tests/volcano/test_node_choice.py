@@ -167,26 +167,70 @@ def test_who_needs_no_card_is_kept_off_nodes_that_have_some(ask: str, expected: 
     assert chosen("resource-strategy-fit", arguments, offers, used, ask) == expected
 
 
+OTHER = "example.com/other"
+
+
+@pytest.mark.parametrize(
+    ("weights", "ask", "expected"),
+    [
+        ({}, "cpu=1", "both lack"),
+        ({CARD: 3}, f"cpu=1 {OTHER}=1", "others"),
+        ({CARD: 3}, f"cpu=1 {CARD}=1", "cards"),
+        ({CARD: 3, OTHER: 1}, "memory=1Gi", "others"),
+        ({CARD: 1, OTHER: 3}, "memory=1Gi", "cards"),
+        ({CARD: -1, OTHER: 3}, "memory=1Gi", "cards"),
+    ],
+    ids=[
+        "none is needed",
+        "the one",
+        "the other",
+        "cards are scarcer",
+        "others are",
+        "a weight below zero is none",
+    ],
+)
+def test_what_is_scarcer_is_kept_longer(weights: dict[str, int], ask: str, expected: str) -> None:
+    """Memory is only where there are cards of one kind."""
+    arguments: dict[str, object] = {
+        "resourceStrategyFitWeight": 0,
+        "sra": {"enable": True, "resources": f"{CARD}, {OTHER}", "resourceWeight": weights},
+    }
+    offers = {
+        "both lack": "cpu=10",
+        "cards": f"cpu=10 memory=10Gi {CARD}=4",
+        "others": f"cpu=10 memory=10Gi {OTHER}=4",
+    }
+    assert chosen("resource-strategy-fit", arguments, offers, {}, ask) == expected
+
+
 @pytest.mark.parametrize(
     ("used", "ask", "expected"),
     [
-        ("cpu=1", "cpu=1", "a"),
-        ("cpu=1", "cpu=2", ""),
-        (f"cpu=1 {CARD}=2", "cpu=5", "a"),
-        ("cpu=1", f"cpu=9 {CARD}=1", "a"),
+        ("cpu=1 memory=1G", "cpu=1", "a"),
+        ("cpu=1 memory=1G", "cpu=2", ""),
+        ("cpu=1 memory=1G", "cpu=1 memory=1G", "a"),
+        ("cpu=1 memory=1G", "cpu=1 memory=1001M", ""),
+        (f"cpu=1 memory=1G {CARD}=2", "cpu=5 memory=5G", "a"),
+        ("cpu=1", f"cpu=9 memory=10G {CARD}=1", "a"),
     ],
-    ids=["as much as is left over", "no more", "for busy cards nothing is kept", "for those it is"],
+    ids=[
+        "as much as is left over",
+        "no more",
+        "nor of memory, in GB",
+        "not a byte",
+        "for busy cards nothing is kept",
+        "for those it is",
+    ],
 )
-def test_cpu_is_kept_for_idle_cards(used: str, ask: str, expected: str) -> None:
+def test_processors_and_memory_are_kept_for_idle_cards(used: str, ask: str, expected: str) -> None:
     arguments: dict[str, object] = {
         "proportional": {
             "enable": True,
             "resources": CARD,
-            f"resourceProportion.{CARD}.cpu": "2",
-            f"resourceProportion.{CARD}.memory": "0",
+            "resourceProportion": {f"{CARD}.cpu": 2, f"{CARD}.memory": "2"},
         }
     }
-    offers = {"a": f"cpu=10 memory=10Gi {CARD}=4"}
+    offers = {"a": f"cpu=10 memory=10G {CARD}=4"}
     assert chosen("resource-strategy-fit", arguments, offers, {"a": used}, ask) == expected
 
 

@@ -23,19 +23,21 @@ class Arguments:
         value = self.values.get(key, default)
         return value if isinstance(value, str) else str(value)
 
-    def milli(self, key: str, default: int) -> int:
-        """A number in thousandths; what is finer is cut off."""
+    def milli(self, key: str, default: int, *, at_least: int | None = None) -> int:
+        """A number in thousandths, the rest cut off; less than `at_least` is as if missing."""
         value = self.values.get(key)
         if value is None or isinstance(value, bool):
             return default
         try:
-            return int(Decimal(str(value)) * 1000)
+            found = int(Decimal(str(value)) * 1000)
         except (InvalidOperation, OverflowError, ValueError):
             return default
+        return default if at_least is not None and found < at_least else found
 
-    def integer(self, key: str, default: int) -> int:
-        """A whole number; a fraction is cut off."""
-        return self.milli(key, default * 1000) // 1000
+    def integer(self, key: str, default: int, *, at_least: int | None = None) -> int:
+        """A whole number, a fraction cut off; less than `at_least` is as if missing."""
+        found = self.milli(key, default * 1000) // 1000
+        return default if at_least is not None and found < at_least else found
 
     def flag(self, key: str, *, default: bool = False) -> bool:
         """True or false, in YAML's or Go's spelling."""

@@ -24,7 +24,7 @@ def gangpreempt(session: Session) -> None:
             job=job,
             reason=EvictionReason.PREEMPT,
             candidate=_less_important_than(job),
-            domains_max=arguments.integer("maxDomains", 8),
+            domains_max=arguments.integer("maxDomains", 8, at_least=1),
             whole=arguments.flag("allowWholeBundle", default=True),
         )
         statement = make_room(session, claim)

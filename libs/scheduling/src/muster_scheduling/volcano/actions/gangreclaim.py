@@ -30,7 +30,7 @@ def gangreclaim(session: Session) -> None:
             job=job,
             reason=EvictionReason.RECLAIM,
             candidate=candidate,
-            domains_max=arguments.integer("maxDomains", 8),
+            domains_max=arguments.integer("maxDomains", 8, at_least=1),
             whole=arguments.flag("allowWholeBundle", default=True),
         )
         statement = make_room(session, claim)

@@ -1,8 +1,9 @@
 """binpack: fuller nodes first.
 
 Score: the mean of what would be used of each resource the task asks for, by weight, times 100 times
-`binpack.weight`; 0 where any would be exceeded. Arguments: `binpack.weight`, `binpack.cpu`,
-`binpack.memory` (1 each), `binpack.resources` (a list of names), `binpack.resources.NAME` (1).
+`binpack.weight`; 0 where any would be exceeded. What a node does not have at all counts as 0 in the
+mean. Arguments: `binpack.weight`, `binpack.cpu`, `binpack.memory` (1 each), `binpack.resources` (a
+list of names), `binpack.resources.NAME` (1); less than 0 counts as not written.
 """
 
 import numpy as np
@@ -20,16 +21,18 @@ _HUNDRED = 100
 def binpack_weights(arguments: Arguments, prefix: str) -> dict[str, int]:
     """The weight of each resource that counts, in thousandths."""
     names = arguments.names(f"{prefix}.resources")
-    weights = {name: arguments.milli(f"{prefix}.resources.{name}", 1000) for name in names}
+    weights = {
+        name: arguments.milli(f"{prefix}.resources.{name}", 1000, at_least=0) for name in names
+    }
     for name in ("cpu", "memory"):
-        weights[name] = arguments.milli(f"{prefix}.{name}", 1000)
+        weights[name] = arguments.milli(f"{prefix}.{name}", 1000, at_least=0)
     return {name: weight for name, weight in sorted(weights.items()) if weight > 0}
 
 
 def open_binpack(session: Session, option: PluginOption) -> None:
     """Register the score."""
     arguments = Arguments(option.arguments)
-    weight_milli = arguments.milli("binpack.weight", 1000)
+    weight_milli = arguments.milli("binpack.weight", 1000, at_least=0)
     weights = binpack_weights(arguments, "binpack")
     nodes = session.nodes
 
@@ -43,7 +46,7 @@ def open_binpack(session: Session, option: PluginOption) -> None:
             number = nodes.dimension[name]
             there = nodes.allocatable[number, rows]
             after = nodes.used[number, rows] + task.requests[name]
-            fits &= after <= there
+            fits &= (after <= there) | (there == 0)
             total += weight * parts_of(after, there)
         mean = total // sum(asked.values())
         return np.where(fits, mean * _HUNDRED * weight_milli // 1000, 0)

@@ -36,10 +36,10 @@ def open_network_topology(session: Session, option: PluginOption) -> None:
 class _NetworkTopology:
     def __init__(self, session: Session, arguments: Arguments) -> None:
         self._session = session
-        self._weight_milli = arguments.milli("weight", 1000)
+        self._weight_milli = arguments.milli("weight", 1000, at_least=0)
         self._weights = binpack_weights(arguments, "hypernode.binpack")
         self._normal = arguments.flag("hypernode.binpack.normal-pod.enable", default=True)
-        self._fading_milli = arguments.milli("hypernode.binpack.normal-pod.fading", 800)
+        self._fading_milli = arguments.milli("hypernode.binpack.normal-pod.fading", 800, at_least=0)
         names = sorted(set(session.tree.leaves))
         self._leaf_names: list[str] = names
         number = {name: place for place, name in enumerate(names)}
@@ -185,20 +185,18 @@ class _NetworkTopology:
         return _FULL * (high - nearest) // (high - low) if high > low else _FULL
 
     def _busy(self, task: Task) -> Vector:
-        """The fullness of the HyperNodes around each node, the wider the less it counts (T7)."""
+        """The fullness of the domains around each node, the wider the less it counts (T7).
+
+        The whole cluster is one of them; a node in no other counts as full.
+        """
         session = self._session
-        around: dict[str, int] = {
-            name: self._fullness(name, task.requests)
-            for name in session.tree.domains
-            if name != ROOT
-        }
+        around = {name: self._fullness(name, task.requests) for name in session.tree.domains}
         by_leaf: list[int] = []
         for leaf in self._leaf_names:
-            path = [name for name in session.tree.ancestors(leaf) if name != ROOT]
             total, factors = 0, 0
-            for steps, name in enumerate(path):
+            for steps, name in enumerate(session.tree.ancestors(leaf)):
                 factor = SCALE * self._fading_milli**steps // 1000**steps
                 total += around[name] * factor
                 factors += factor
-            by_leaf.append(total // factors if factors else _FULL)
+            by_leaf.append(_FULL if leaf == ROOT else total // factors)
         return np.array(by_leaf, np.int64)[self._leaf_of]

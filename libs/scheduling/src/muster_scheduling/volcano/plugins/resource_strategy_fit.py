@@ -5,9 +5,9 @@ Arguments: `resourceStrategyFitWeight` (10) and `resources`, a mapping of a name
 annotations `volcano.sh/resource-strategy-scoring-type` and `volcano.sh/resource-strategy-weight`
 win over type and weights.
 
-`sra` (`enable`, `resources`, `weight`, `resourceWeight.NAME`) prefers nodes that lack scarce
-resources a pod does not ask for. `proportional` (`enable`, `resources`,
-`resourceProportion.NAME.cpu`, `.memory`) keeps cpu and memory back for idle devices.
+`sra` (`enable`, `resources`, `weight`, `resourceWeight`, a mapping by name) prefers nodes that lack
+scarce resources. `proportional` (`enable`, `resources`, `resourceProportion`, a mapping of
+`NAME.cpu` and `NAME.memory`) keeps so many processors and GB back for each idle device.
 """
 
 import json
@@ -31,6 +31,7 @@ _LEAST = "LeastAllocated"
 _TYPE = "volcano.sh/resource-strategy-scoring-type"
 _WEIGHTS = "volcano.sh/resource-strategy-weight"
 _ANY = "/*"
+_GB = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class _Strategy:
 def open_resource_strategy_fit(session: Session, option: PluginOption) -> None:
     """Register the scores, and the filter where `proportional` is on."""
     arguments = Arguments(option.arguments)
-    weight = arguments.integer("resourceStrategyFitWeight", 10)
+    weight = arguments.integer("resourceStrategyFitWeight", 10, at_least=0)
     strategies = _strategies(arguments)
 
     def score(task: Task, _: Mask) -> Vector:
@@ -67,7 +68,7 @@ def _strategies(arguments: Arguments) -> dict[str, _Strategy]:
     for name, value in written.items():
         entry = Arguments(value if isinstance(value, Mapping) else {})
         most = entry.text("type", _LEAST) == _MOST
-        found[name] = _Strategy(most=most, weight=max(0, entry.integer("weight", 1)))
+        found[name] = _Strategy(most=most, weight=entry.integer("weight", 1, at_least=1))
     return found or {name: _Strategy(most=False, weight=1) for name in ("cpu", "memory")}
 
 
@@ -103,8 +104,12 @@ def _strategy_of(name: str, strategies: Mapping[str, _Strategy]) -> _Strategy | 
 
 
 def _fit_score(session: Session, task: Task, strategies: Mapping[str, _Strategy]) -> Vector:
-    """The mean over what the pod asks for, by weight, times 100; what overflows counts as 0."""
+    """The mean over what the pod asks for, by weight, times 100; 0 where any would overflow.
+
+    A resource that a node does not have at all counts as 0 in the mean.
+    """
     total: Vector = np.zeros(len(session.nodes), np.int64)
+    fits = np.ones(len(session.nodes), np.bool_)
     weights = 0
     for name, quantity in sorted(task.requests.items()):
         strategy = _strategy_of(name, strategies)
@@ -114,38 +119,46 @@ def _fit_score(session: Session, task: Task, strategies: Mapping[str, _Strategy]
         number = session.nodes.dimension[name]
         there = session.nodes.allocatable[number]
         after = session.nodes.used[number] + quantity
+        fits &= (after <= there) | (there == 0)
         part = parts_of(after, there)
-        fits = (after <= there) & (there > 0)
-        total = total + strategy.weight * np.where(fits, part if strategy.most else SCALE - part, 0)
-    return 100 * total // weights if weights else total
+        total = total + strategy.weight * np.where(
+            there > 0, part if strategy.most else SCALE - part, 0
+        )
+    return np.where(fits, 100 * total // weights, 0) if weights else total
 
 
 def _scarcity_score(session: Session, task: Task, scarce: Arguments) -> Vector:
-    """More for nodes that lack the scarce resources a pod does not ask for."""
-    total: Vector = np.zeros(len(session.nodes), np.int64)
+    """More for nodes that lack scarce resources; nothing where what a pod asks for is lacking."""
+    nodes = session.nodes
+    by_name = Arguments(scarce.mapping("resourceWeight"))
+    total: Vector = np.zeros(len(nodes), np.int64)
     weights = 0
     for name in scarce.names("resources"):
-        weight = scarce.integer(f"resourceWeight.{name}", 1)
+        weight = by_name.integer(name, 1, at_least=0)
         weights += weight
-        if task.requests.get(name):
-            continue
-        number = session.nodes.dimension.get(name)
-        there = session.nodes.allocatable[number] if number is not None else total * 0
+        number = nodes.dimension.get(name)
+        there = nodes.allocatable[number] if number is not None else np.zeros_like(total)
         total = total + weight * np.where(there > 0, 0, SCALE)
-    return 100 * total // weights * scarce.integer("weight", 1) if weights else total
+    asked, _ = nodes.ask(task.requests)
+    able = np.all(nodes.allocatable[asked] > 0, axis=0)
+    mean = 100 * total // weights if weights else total
+    return np.where(able, mean * scarce.integer("weight", 1, at_least=0), 0)
 
 
 def _keep_back(session: Session, task: Task, screening: Screening, kept: Arguments) -> None:
     """Refuse a pod without a device on a node where it would eat into the idle devices' share."""
     nodes = session.nodes
-    for device in kept.names("resources"):
-        if device not in nodes.dimension or task.requests.get(device):
+    devices = kept.names("resources")
+    if any(task.requests.get(device) for device in devices):
+        return
+    by_name = Arguments(kept.mapping("resourceProportion"))
+    for device in devices:
+        if device not in nodes.dimension:
             continue
-        idle = nodes.idle[nodes.dimension[device]]
-        for name in ("cpu", "memory"):
-            ratio = kept.integer(f"resourceProportion.{device}.{name}", 0)
-            unit = 1 if name == "cpu" else 1 << 30
-            needed = idle * ratio * unit
+        idle_milli = nodes.idle[nodes.dimension[device]]
+        for name, unit in (("cpu", 1), ("memory", _GB)):
+            ratio_milli = by_name.milli(f"{device}.{name}", 0)
+            needed_milli = idle_milli * ratio_milli // 1000 * unit
             left = nodes.idle[nodes.dimension[name]] - task.requests.get(name, 0)
-            short = (nodes.allocatable[nodes.dimension[device]] > 0) & (left < needed)
-            screening.refuse(short, f"{name} is kept for idle {device}")
+            short = (nodes.allocatable[nodes.dimension[device]] > 0) & (left < needed_milli)
+            screening.refuse(short, f"{name} is kept for idle {device}", final=True)
