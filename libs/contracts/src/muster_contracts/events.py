@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from muster_contracts.books import BooksKept
 from muster_contracts.budgets import BudgetFact
 from muster_contracts.declarations import DeclarationNoted
 from muster_contracts.intervals import IntervalClosed
@@ -529,4 +530,4 @@ WorkloadFact = (
 NodeFact = NodeRegistered | NodeConditionChanged | PodStarted | PodRestarting | PodFinished
 ObjectFact = ObjectApplied | ObjectDeleted
 CostFact = TokensReported | TokenPriceDrifted | DeclarationNoted | DevicesObserved | IntervalClosed
-Event = BudgetFact | WorkloadFact | NodeFact | ObjectFact | DrainRequested | CostFact
+Event = BudgetFact | BooksKept | WorkloadFact | NodeFact | ObjectFact | DrainRequested | CostFact

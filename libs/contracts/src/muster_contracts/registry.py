@@ -8,6 +8,7 @@ from typing import get_args
 
 from muster_contracts import (
     allocations,
+    books,
     budgets,
     codec,
     commands,
@@ -92,6 +93,7 @@ OWNERS: dict[Service, tuple[type[events.Event], ...]] = {
         budgets.BudgetDrawn,
         budgets.BudgetAllotted,
         budgets.BudgetThresholdReached,
+        books.BooksKept,
     ),
     Service.PREEMPTION: (events.VictimsProposed, events.VictimsNotFound),
     Service.PLACEMENT: (
@@ -295,6 +297,7 @@ def _facts() -> Iterator[Channel]:
 _IN_NO_PARTITION: dict[type, Callable[[str], str]] = {
     events.NodeConditionChanged: lambda name: subjects.placement_node_event(name, "{node}"),
     events.DrainRequested: lambda name: subjects.node_request(name, "{node}"),
+    books.BooksKept: lambda _: subjects.books_kept("{partition}"),
     declarations.DeclarationNoted: lambda name: subjects.declaration_event(name, "{kind}"),
     tokens.TokensReported: lambda name: subjects.tokens_event(name, "{namespace}"),
     tokens.TokenPriceDrifted: lambda name: subjects.drift_event(name, "{namespace}"),

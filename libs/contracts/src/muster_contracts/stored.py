@@ -39,7 +39,8 @@ class LocalQueueUse:
     """What a LocalQueue has used lately, up to `updated_ms` (admission fair sharing).
 
     Amounts are whole millionths of a milli-unit by resource, as decimal text: they outgrow 64 bits.
-    `penalties` are those of workloads that hold quota and were not admitted yet, by id.
+    `penalties` are those of workloads that hold quota and were not admitted yet, by id; each has a
+    field of its own, so that a field stays small however many there are.
     """
 
     updated_ms: int
@@ -80,13 +81,22 @@ def tombstones_of(fields: Mapping[str, bytes]) -> dict[str, Tombstone]:
     return dict(sorted(found, key=lambda item: (item[1].at_ms, item[0])))
 
 
+def penalty_field(local_queue: str, workload_id: str) -> str:
+    """Where the penalty of one workload stands; `local_queue` is `namespace/name`."""
+    return f"{USE_FIELD}{local_queue}/{workload_id}"
+
+
 def uses_of(fields: Mapping[str, bytes]) -> dict[str, LocalQueueUse]:
     """What LocalQueues used lately in a shard's stored fields, by `namespace/name`, sorted."""
-    return {
-        name.removeprefix(USE_FIELD): codec.decode(LocalQueueUse, fields[name])
-        for name in sorted(fields)
-        if name.startswith(USE_FIELD)
-    }
+    uses: dict[str, LocalQueueUse] = {}
+    for name in sorted(fields):
+        if name.startswith(USE_FIELD):
+            part = codec.decode(LocalQueueUse, fields[name])
+            key = "/".join(name.removeprefix(USE_FIELD).split("/", 2)[:2])
+            whole = uses.setdefault(key, part)
+            if whole is not part:
+                uses[key] = replace(whole, penalties={**whole.penalties, **part.penalties})
+    return uses
 
 
 def claims_of(fields: Mapping[str, bytes]) -> dict[str, Claim]:

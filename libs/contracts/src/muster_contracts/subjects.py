@@ -5,6 +5,7 @@ Public:    muster.v1.jobs.<namespace>.<submit|finish|cancel|heartbeat|checkpoint
 Objects:   muster.obj.<kind>.<namespace or _>.<name>
 Events:    muster.evt.<owner>.v1.<name>.<partition>.<namespace>.<workload id>
            muster.evt.admission.v1.<name>.budget.<partition>.<budget>
+           muster.evt.admission.v1.books_kept.books.<partition>.all
            muster.evt.agent.v1.<name>.<node>
            muster.evt.gateway.v1.<name>.node.<node>
            muster.evt.gateway.v1.<name>.tokens.<namespace>
@@ -122,6 +123,11 @@ def budget_event(name: str, partition: str, budget: str) -> str:
 def budget_events_of(partition: str) -> str:
     """Filter: everything about budgets that matters to one partition."""
     return f"muster.evt.{Service.ADMISSION}.v1.*.budget.{partition}.>"
+
+
+def books_kept(partition: str) -> str:
+    """What admission keeps of a partition beside the states of its workloads."""
+    return f"muster.evt.{Service.ADMISSION}.v1.books_kept.books.{partition}.all"
 
 
 def events_of(owner: Service) -> str:

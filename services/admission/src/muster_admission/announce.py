@@ -1,6 +1,9 @@
 """What admission says: its events, and the public decision about a workload."""
 
+from collections.abc import Mapping
+
 from muster_contracts import codec, subjects
+from muster_contracts.books import books_kept
 from muster_contracts.budgets import BudgetFact
 from muster_contracts.events import WorkloadFact
 from muster_contracts.jobs import Decision, Seat, Verdict
@@ -52,6 +55,14 @@ class WorkloadAnnouncer:
         name = codec.EVENT_NAMES[type(fact)]
         subject = subjects.budget_event(name, partition, budget)
         self._announcer.say(subject, name, codec.encode(fact), About(entity=budget), now_ms)
+
+    def books(self, changes: Mapping[str, bytes | None], now_ms: int) -> None:
+        """Say what this commit writes beside the states of workloads, if anything."""
+        for fact in books_kept(self._partition, self.version, changes):
+            name = codec.EVENT_NAMES[type(fact)]
+            subject = subjects.books_kept(self._partition)
+            about = About(entity=self._partition)
+            self._announcer.say(subject, name, codec.encode(fact), about, now_ms)
 
     def take(self) -> tuple[OutboxMessage, ...]:
         """The messages of this commit."""

@@ -16,7 +16,7 @@ from muster_admission.claims import Claims
 from muster_admission.lifecycle import lifecycle_of
 from muster_admission.settings import AdmissionSettings
 from muster_admission.standing import lacks_seats, waits
-from muster_admission.turns import changed_uses, stored_histories
+from muster_admission.turns import StoredUses
 from muster_contracts import codec
 from muster_contracts.stored import (
     TOMBSTONE_FIELD,
@@ -86,9 +86,10 @@ class Book:
         self._finished: deque[str] = deque()
         self._prune_at_ms = 0
         self._deadlines: list[tuple[int, str]] = []
-        self._puts: dict[str, Record | bytes | None] = {}
+        self._records: dict[str, Record | None] = {}
+        self._puts: dict[str, bytes | None] = {}
         self._resume()
-        self.turns.resume(stored_histories(image.fields))
+        self._uses = StoredUses(self.view, self.turns, image.fields)
         self.claims = Claims(self.view, image.fields)
 
     def configure(self, configuration: Configuration, sequence: int, now_ms: int) -> None:
@@ -164,7 +165,7 @@ class Book:
                 break
             workload_id = self._finished.popleft()
             del self.records[workload_id]
-            self._puts[WORKLOAD_FIELD + workload_id] = None
+            self._records[WORKLOAD_FIELD + workload_id] = None
         while self.tombstones:
             workload_id, tombstone = next(iter(self.tombstones.items()))
             if tombstone.at_ms >= before_ms:
@@ -204,21 +205,19 @@ class Book:
                 return None
 
     def put(self, name: str, value: bytes | None) -> None:
-        """Store a field with the next commit, or delete it."""
+        """Store a field that is no record with the next commit, or delete it."""
         self._puts[name] = value
 
-    def take_changes(self) -> tuple[dict[str, bytes], tuple[str, ...]]:
+    def take_changes(self, now_ms: int) -> tuple[dict[str, bytes], tuple[str, ...]]:
         """Fields to put and to delete since the last call.
 
-        A record that changed more than once in between is written as it is now, once.
+        A record that changed more than once in between is written as it is now, once. What is
+        neither a record nor follows from one is said on the log by the same commit.
         """
-        changes = {
-            **self._puts,
-            **self.ledger.take_changes(),
-            **self.claims.take_changes(),
-            **changed_uses(self.turns),
-        }
-        self._puts = {}
+        kept = {**self._puts, **self.claims.take_changes(), **self._uses.take_changes()}
+        changes = {**self._records, **self.ledger.take_changes(), **kept}
+        self._puts, self._records = {}, {}
+        self.announcer.books(kept, now_ms)
         puts = {
             name: codec.encode(value) if isinstance(value, Record) else value
             for name, value in changes.items()
@@ -283,7 +282,7 @@ class Book:
             self.aside.pop(identity, None)
 
     def _store(self, record: Record) -> None:
-        self._puts[WORKLOAD_FIELD + record.workload.id] = record
+        self._records[WORKLOAD_FIELD + record.workload.id] = record
 
     def _note(self, record: Record) -> None:
         workload = record.workload

@@ -88,7 +88,7 @@ class AdmissionMachine:
         """Run one cycle."""
         with self._metrics.attempt(self.turn.attempts):
             run_cycle(self.book, self.turn, now_ms)
-        puts, deletes = self.book.take_changes()
+        puts, deletes = self.book.take_changes(now_ms)
         changes = Changes(puts=puts, deletes=deletes, outbox=self.book.announcer.take())
         if changes:
             self.book.announcer.committed()

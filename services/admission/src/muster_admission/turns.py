@@ -7,7 +7,7 @@ and nothing is lost.
 from collections.abc import Mapping
 
 from muster_contracts import codec
-from muster_contracts.stored import USE_FIELD, LocalQueueUse, uses_of
+from muster_contracts.stored import USE_FIELD, LocalQueueUse, penalty_field, uses_of
 from muster_contracts.turns import TurnRow
 from muster_scheduling.fairness import LocalQueueHistory
 from muster_scheduling.fairness.history import FINE
@@ -15,17 +15,34 @@ from muster_scheduling.snapshot.turns import Turns
 from muster_scheduling.snapshot.view import AdmissionView
 
 
-def stored_histories(fields: Mapping[str, bytes]) -> dict[str, LocalQueueHistory]:
-    """What was committed of LocalQueues' histories, by `namespace/name`."""
-    return {key: _history(use) for key, use in uses_of(fields).items()}
+class StoredUses:
+    """The fields that hold the histories of a view."""
 
+    def __init__(self, view: AdmissionView, turns: Turns, fields: Mapping[str, bytes]) -> None:
+        self._view = view
+        self._turns = turns
+        self._stored = {name for name in fields if name.startswith(USE_FIELD)}
+        turns.resume({key: _history(use) for key, use in uses_of(fields).items()})
 
-def changed_uses(turns: Turns) -> dict[str, bytes | None]:
-    """Fields to store, `None` for those to delete."""
-    return {
-        f"{USE_FIELD}{key}": None if history is None else codec.encode(_use(history))
-        for key, history in turns.take_changed()
-    }
+    def take_changes(self) -> dict[str, bytes | None]:
+        """Fields to store since the last call, `None` for those to delete."""
+        changes: dict[str, bytes | None] = {}
+        for key, workloads in self._turns.take_changed().items():
+            history = self._view.histories.get(key)
+            self._put(changes, USE_FIELD + key, None if history is None else _use(history))
+            for workload_id in workloads:
+                penalty = None if history is None else history.penalties.get(workload_id)
+                use = None if penalty is None else _penalty(workload_id, penalty)
+                self._put(changes, penalty_field(key, workload_id), use)
+        return changes
+
+    def _put(self, changes: dict[str, bytes | None], name: str, use: LocalQueueUse | None) -> None:
+        if use is not None:
+            self._stored.add(name)
+            changes[name] = codec.encode(use)
+        elif name in self._stored:
+            self._stored.remove(name)
+            changes[name] = None
 
 
 def used_lately(view: AdmissionView, cluster_queue: str) -> dict[str, dict[str, str]]:
@@ -87,8 +104,12 @@ def _use(history: LocalQueueHistory) -> LocalQueueUse:
     return LocalQueueUse(
         updated_ms=history.updated_ms,
         consumed=texts(history.consumed),
-        penalties={name: texts(history.penalties[name]) for name in sorted(history.penalties)},
+        penalties={},
     )
+
+
+def _penalty(workload_id: str, amounts: Mapping[str, int]) -> LocalQueueUse:
+    return LocalQueueUse(updated_ms=0, consumed={}, penalties={workload_id: texts(amounts)})
 
 
 def _history(use: LocalQueueUse) -> LocalQueueHistory:

@@ -22,7 +22,8 @@ class Turns:
         self._view = view
         self._counted: dict[str, tuple[str, dict[str, int]]] = {}
         self._used: dict[str, dict[str, int]] = {}
-        self._changed: dict[str, None] = {}
+        self._changed: dict[str, dict[str, None]] = {}
+        """LocalQueues whose history is another, with the workloads whose penalty may be."""
 
     def resume(self, histories: Mapping[str, LocalQueueHistory]) -> None:
         """Go on from stored histories, with what is held now; nothing of it is counted anew."""
@@ -35,8 +36,8 @@ class Turns:
         """Begin histories where LocalQueues take turns now, and drop those of the others."""
         kept = self._takers()
         for key in [key for key in self._view.histories if key not in kept]:
-            del self._view.histories[key]
-            self._changed[key] = None
+            history = self._view.histories.pop(key)
+            self._change(key).update(dict.fromkeys(history.penalties))
         for key in kept:
             if self._used.get(key):
                 self._history(key, now_ms)
@@ -56,7 +57,7 @@ class Turns:
                 )
             if not usage and self._lost_reservation(holder):
                 self._view.drop_penalty(local_queue, workload_id)
-            self._changed[local_queue] = None
+            self._change(local_queue)[workload_id] = None
         self._count(workload_id, local_queue, usage)
 
     def sample(self, now_ms: int) -> None:
@@ -71,7 +72,7 @@ class Turns:
             if now_ms - history.updated_ms < policy.sampling_ms:
                 continue
             history.tick(self._used.get(key, {}), now_ms, policy.half_life_ms)
-            self._changed[key] = None
+            self._change(key)
             if not (any(history.consumed.values()) or history.penalties or self._used.get(key)):
                 del self._view.histories[key]
             self._view.look_at_queue_of(key)
@@ -84,10 +85,13 @@ class Turns:
         begun = [history.updated_ms for history in self._view.histories.values()]
         return min(begun) + policy.sampling_ms if begun else None
 
-    def take_changed(self) -> tuple[tuple[str, LocalQueueHistory | None], ...]:
-        """LocalQueues whose history is another since the last call, and what it is now."""
+    def take_changed(self) -> dict[str, tuple[str, ...]]:
+        """LocalQueues whose history is another since the last call, as the view has it or not.
+
+        With each come the workloads whose penalty may have come or gone.
+        """
         changed, self._changed = self._changed, {}
-        return tuple((key, self._view.histories.get(key)) for key in changed)
+        return {key: tuple(workloads) for key, workloads in changed.items()}
 
     @property
     def _policy(self) -> AdmissionFairSharing | None:
@@ -98,8 +102,11 @@ class Turns:
         if found is None:
             found = LocalQueueHistory(updated_ms=now_ms)
             self._view.histories[local_queue] = found
-            self._changed[local_queue] = None
+            self._change(local_queue)
         return found
+
+    def _change(self, local_queue: str) -> dict[str, None]:
+        return self._changed.setdefault(local_queue, {})
 
     def _takers(self) -> dict[str, LocalQueue]:
         doors = self._view.catalog.configuration.local_queues
