@@ -320,8 +320,9 @@ class VolcanoQueue:
 class HyperNode:
     """A domain of Volcano's network topology. Lower tiers are closer together.
 
-    Its members are the nodes, or the HyperNodes, that are named, match the selector, or whose
-    whole name matches one of the patterns (regular expressions).
+    Its members are the nodes, or the HyperNodes, that are named, match the selector, or in whose
+    name one of the patterns is found (regular expressions; `^` and `$` bind them to its ends). A
+    selector without requirements chooses nobody.
     """
 
     name: str

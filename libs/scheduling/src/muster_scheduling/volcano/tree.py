@@ -163,10 +163,13 @@ def _own_nodes(
     mask = np.zeros(len(names), np.bool_)
     mask[[row[name] for name in found.node_members if name in row]] = True
     patterns = [re.compile(pattern) for pattern in found.node_patterns]
-    if patterns or found.node_selector is not None:
+    selector = found.node_selector
+    if selector is not None and not selector.requirements:
+        selector = None
+    if patterns or selector is not None:
         for number, name in enumerate(names):
-            by_name = any(pattern.fullmatch(name) for pattern in patterns)
-            by_label = found.node_selector is not None and found.node_selector.matches(nodes[name])
+            by_name = any(pattern.search(name) for pattern in patterns)
+            by_label = selector is not None and selector.matches(nodes[name])
             if by_name or by_label:
                 mask[number] = True
     return mask
@@ -179,6 +182,6 @@ def _members(found: HyperNode, known: Mapping[str, Domain]) -> list[str]:
         named += [
             name
             for name in known
-            if name not in named and any(pattern.fullmatch(name) for pattern in patterns)
+            if name not in named and any(pattern.search(name) for pattern in patterns)
         ]
     return [name for name in named if name != found.name]
