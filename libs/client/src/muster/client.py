@@ -37,6 +37,7 @@ from muster_contracts.api import (
 from muster_contracts.budgets import BudgetPage
 from muster_contracts.commitments import CommitmentPage
 from muster_contracts.envelope import IDEMPOTENCY_KEY
+from muster_contracts.fit import FitPage
 from muster_contracts.floor import DomainPage
 from muster_contracts.jobs import Decision
 from muster_contracts.queries import (
@@ -150,6 +151,10 @@ class Client:
     def workload(self, workload: str) -> WorkloadDetail:
         """All about one workload."""
         return self._get(WorkloadDetail, f"/v1/workloads/{workload}")
+
+    def fit(self, workload: str) -> FitPage:
+        """Where a workload would find seats now, and the largest gang of its shape that would."""
+        return self._get(FitPage, f"/v1/workloads/{workload}/fit")
 
     def decision(self, workload: str) -> Decision:
         """The last decision about one workload."""

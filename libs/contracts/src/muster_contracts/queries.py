@@ -4,10 +4,10 @@ A question is a JSON object on `subjects.query(owner, name, shard)`; lists are p
 `offset` and say their whole size.
 
 `registry.QUESTIONS` says who answers which, and on which shard. `allocations` has the questions
-about cost in OpenCost's words.
+about cost in OpenCost's words, `floor` and `fit` those about the nodes as a whole.
 
-`workload` raises `NotFound` where the partition has none of that id, `output` where the node has
-none of that pod.
+`workload` and `asked` raise `NotFound` where the partition has none of that id, `output` where the
+node has none of that pod.
 """
 
 from collections.abc import Mapping
@@ -35,6 +35,7 @@ class Query(StrEnum):
 
     WORKLOADS = "workloads"
     WORKLOAD = "workload"
+    ASKED = "asked"
     QUOTA = "quota"
     PLAN = "plan"
     VERIFY = "verify"
@@ -44,6 +45,7 @@ class Query(StrEnum):
     NODES = "nodes"
     DOMAINS = "domains"
     SEATS = "seats"
+    FIT = "fit"
     COST = "cost"
     PRICES = "prices"
     ALLOCATION = "allocation"

@@ -14,6 +14,7 @@ from muster_contracts import (
     commands,
     declarations,
     events,
+    fit,
     floor,
     intervals,
     jobs,
@@ -143,6 +144,7 @@ QUESTIONS: dict[queries.Query, tuple[Service, str, type | None, type]] = {
         queries.WorkloadQuestion,
         queries.WorkloadDetail,
     ),
+    queries.Query.ASKED: (Service.ADMISSION, "{partition}", fit.AskedQuestion, fit.Asked),
     queries.Query.QUOTA: (
         Service.ADMISSION,
         "{partition}",
@@ -182,6 +184,7 @@ QUESTIONS: dict[queries.Query, tuple[Service, str, type | None, type]] = {
         queries.SeatsQuestion,
         queries.Seats,
     ),
+    queries.Query.FIT: (Service.PLACEMENT, PLACEMENT_SHARD, fit.FitQuestion, fit.FitPage),
     queries.Query.COST: (Service.ACCOUNTING, "any", queries.CostQuestion, queries.CostReport),
     queries.Query.PRICES: (Service.ACCOUNTING, "any", None, queries.PriceList),
     queries.Query.ALLOCATION: (

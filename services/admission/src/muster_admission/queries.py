@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, assert_never
 
 from muster_admission.announce import flavors_of, seats_of
 from muster_admission.barrier import held_up
@@ -21,8 +21,10 @@ from muster_admission.rows import (
     workload_row,
 )
 from muster_admission.turns import turn_rows
+from muster_admission.ways import ways_of
 from muster_contracts import codec
 from muster_contracts.budgets import BudgetPage
+from muster_contracts.fit import Asked, AskedQuestion
 from muster_contracts.queries import (
     PAGE_MAX,
     Plan,
@@ -41,7 +43,7 @@ from muster_contracts.queries import (
 from muster_contracts.stored import Record
 from muster_domain.conditions import Explanation, PendingReason
 from muster_domain.errors import InvalidValue, NotFound
-from muster_domain.states import Admitted, Evicting, Finished, Growing, Pending, Reserved
+from muster_domain.states import Admission, Admitted, Evicting, Finished, Growing, Pending, Reserved
 from muster_domain.workload import Workload
 from muster_runtime.clock import now_ms
 from muster_runtime.owner import Reply
@@ -130,6 +132,16 @@ def workload(machine: AdmissionMachine, question: dict[str, Any]) -> bytes:
     return codec.encode(detail)
 
 
+def asked(machine: AdmissionMachine, question: dict[str, Any]) -> bytes:
+    """What a workload asks for and the quota it could seek seats with. Raises `NotFound`."""
+    book = machine.book
+    identity = codec.decode_object(AskedQuestion, question).id
+    record = book.records.get(identity)
+    if record is None:
+        raise NotFound(f"no workload {identity}")
+    return codec.encode(Asked(workload=record.workload, admissions=_admissions(book, record)))
+
+
 def quota(machine: AdmissionMachine, question: dict[str, Any]) -> bytes:
     """The queues of the partition with their quota, sorted by name."""
     book = machine.book
@@ -167,10 +179,25 @@ ANSWERS: Mapping[str, Reply[AdmissionMachine]] = {
     Query.BUDGETS: budgets,
     Query.WORKLOADS: workloads,
     Query.WORKLOAD: workload,
+    Query.ASKED: asked,
     Query.QUOTA: quota,
     Query.PLAN: plan,
     Query.VERIFY: verify,
 }
+
+
+def _admissions(book: Book, record: Record) -> tuple[Admission, ...]:
+    """The quota of one that seeks seats; of one that waits, what each flavor could give it."""
+    match record.state:
+        case Reserved(admission=admission):
+            return (admission,)
+        case Pending():
+            entry = book.view.catalog.queues.get(record.cluster_queue)
+            return () if entry is None else ways_of(record.workload, entry)
+        case Admitted() | Evicting() | Finished():
+            return ()
+        case _:
+            assert_never(record.state)
 
 
 def _plan(book: Book, asked: Workload) -> Plan:

@@ -15,6 +15,7 @@ from muster_contracts.allocations import (
     NodePrices,
 )
 from muster_contracts.budgets import BudgetPage
+from muster_contracts.fit import Asked, AskedQuestion, DomainFit, FitPage, FitQuestion
 from muster_contracts.floor import DomainPage, DomainRow, DomainsQuestion
 from muster_contracts.partitions import PARTITIONS, PLACEMENT_SHARD
 from muster_contracts.queries import (
@@ -245,6 +246,23 @@ class Owners:
                 Query.DOMAINS,
                 PLACEMENT_SHARD,
                 DomainsQuestion(pods=pods, offset=len(rows)),
+            )
+            rows += page.domains
+            if not page.domains or len(rows) >= page.total:
+                return replace(page, domains=tuple(rows), total=len(rows))
+
+    async def fit(self, identity: str, partition: str) -> FitPage:
+        """Where a workload would find seats now, in all domains. Raises what the owners raise."""
+        question = AskedQuestion(id=identity)
+        asked = await self._ask(Asked, Service.ADMISSION, Query.ASKED, partition, question)
+        rows: list[DomainFit] = []
+        while True:
+            page = await self._ask(
+                FitPage,
+                Service.PLACEMENT,
+                Query.FIT,
+                PLACEMENT_SHARD,
+                FitQuestion(workload=asked.workload, admissions=asked.admissions, offset=len(rows)),
             )
             rows += page.domains
             if not page.domains or len(rows) >= page.total:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from muster_contracts.fit import FitPage
 from muster_contracts.queries import Ahead, DeviceRow, NodePage, NodeRow, Plan, WorkloadDetail
 from muster_gateway.access import Caller
 
@@ -20,6 +21,19 @@ def detail_for(caller: Caller, detail: WorkloadDetail) -> WorkloadDetail:
     if caller.namespaces is None:
         return detail
     return replace(detail, ahead=tuple(_ahead_for(caller, ahead) for ahead in detail.ahead))
+
+
+def fit_for(caller: Caller, page: FitPage) -> FitPage:
+    """Where a workload would fit, with strangers who sit there unnamed."""
+    if caller.namespaces is None:
+        return page
+    return replace(
+        page,
+        domains=tuple(
+            replace(row, sitting=tuple(_key_for(caller, key) for key in row.sitting))
+            for row in page.domains
+        ),
+    )
 
 
 def plan_for(caller: Caller, plan: Plan) -> Plan:

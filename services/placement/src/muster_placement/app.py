@@ -11,7 +11,7 @@ from muster_contracts.subjects import Service
 from muster_domain.errors import InvalidValue
 from muster_domain.policy import Policy
 from muster_manifests.catalogue import ObjectCatalogue
-from muster_placement import queries
+from muster_placement import fit, queries
 from muster_placement.machine import PlacementMachine
 from muster_placement.metrics import PlacementMetrics
 from muster_placement.settings import PlacementSettings
@@ -72,6 +72,7 @@ async def _work(chassis: Chassis, settings: PlacementSettings) -> None:
             Query.NODES: queries.nodes,
             Query.DOMAINS: queries.domains,
             Query.SEATS: queries.seats,
+            Query.FIT: fit.fit,
         },
     )
     leases = Leases(

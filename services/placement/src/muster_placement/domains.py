@@ -44,6 +44,11 @@ def floor_plan(
     return columns.remembered(key, lambda: _draw(columns, declared, hyper_nodes))
 
 
+def tier_level(tier: int) -> str:
+    """The level of HyperNodes whose tier has no name."""
+    return f"tier {tier}"
+
+
 def _draw(
     columns: Columns, topologies: tuple[Topology, ...], hyper_nodes: tuple[HyperNode, ...]
 ) -> FloorPlan:
@@ -94,7 +99,7 @@ def _by_hyper_nodes(columns: Columns, hyper_nodes: tuple[HyperNode, ...]) -> lis
             found.append(
                 Domain(
                     topology=HYPER_NODES,
-                    level=tier_names[child] or f"tier {domain.tier}",
+                    level=tier_names[child] or tier_level(domain.tier),
                     path=path,
                     rows=np.flatnonzero(domain.nodes),
                 )

@@ -152,7 +152,7 @@ class PlacementMachine:
         follow_due(self.floor, now_ms)
         self.floor.drop_old_claims(now_ms)
         for request in list(self.floor.requests.values())[: self._settings.placements_max]:
-            if self._knows(request.admission):
+            if self.knows(request.admission):
                 self._seat(request, now_ms)
             else:
                 self._waits_for_objects[request.workload.id] = None
@@ -212,7 +212,7 @@ class PlacementMachine:
 
         The seats of the workloads `without` count as free.
         """
-        table, request = self.floor.table, self._request(workload, admission)
+        table, request = self.floor.table, self.request(workload, admission)
         gone = [table.release(other) for other in sorted(set(without)) if table.gang(other)]
         try:
             return self._answer(workload, request).outcome
@@ -236,7 +236,8 @@ class PlacementMachine:
         ]
         return seat(self.floor.table, standing, workload, request, self.volcano, self._now_ms)
 
-    def _request(self, workload: Workload, admission: Admission) -> GangRequest:
+    def request(self, workload: Workload, admission: Admission) -> GangRequest:
+        """What is asked of the nodes for a workload with this quota. Its flavors must be known."""
         asked = request_for(workload, admission, self.flavors, self.topologies, elastic=True)
         policy = policy_of(asked, self._settings.placement_policy)
         kept = self.floor.claimed_by_others(workload.id)
@@ -245,11 +246,11 @@ class PlacementMachine:
     def _grow(self, seated: SeatedGang, now_ms: int) -> None:
         """Seek seats for the pods that a running gang lacks."""
         admission = seated.admission
-        if admission is None or not self._knows(admission):
+        if admission is None or not self.knows(admission):
             self._waits_for_objects[seated.workload.id] = None
             return
         some = seated.workload.grows_by_itself
-        whole = self._request(seated.workload, admission)
+        whole = self.request(seated.workload, admission)
         table, gang = self.floor.table, seated.gang
         more = lacking(table, whole, gang, seated.counts, some=some)
         outcome = self._answer(seated.workload, more).outcome
@@ -266,12 +267,12 @@ class PlacementMachine:
 
     def _replace_lost(self, seated: SeatedGang, *, node: str, now_ms: int) -> bool:
         admission = seated.admission
-        if admission is None or not self._knows(admission):
+        if admission is None or not self.knows(admission):
             return False
-        request = self._request(seated.workload, admission)
+        request = self.request(seated.workload, admission)
         return replace_lost(self.floor, seated, node, request, now_ms)
 
-    def _knows(self, admission: Admission) -> bool:
+    def knows(self, admission: Admission) -> bool:
         """Whether the flavors of an admission, and their topologies, are declared."""
         flavors = [
             self.flavors.get(flavor)
@@ -303,7 +304,7 @@ class PlacementMachine:
 
     def _seat(self, request: SeatRequest, now_ms: int) -> None:
         floor = self.floor
-        asked = self._request(request.workload, request.admission)
+        asked = self.request(request.workload, request.admission)
         if asked.policy is PlacementPolicy.FRAGMENTATION and request.attempt == 1:
             floor.learn(asked)
         answer = self._answer(request.workload, asked)

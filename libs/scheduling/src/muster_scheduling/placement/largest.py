@@ -1,19 +1,21 @@
-"""The largest gang of equal pods that would find seats now, and what pods usually ask for.
+"""The largest gangs that would find seats now, and what pods usually ask for.
 
 Equal pods are easy: a gang of them fits if and only if what fits on the single nodes adds up to it
 (see `search`). So what fits on each node answers for every domain at once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from muster_domain.quantity import Resources
 from muster_domain.queues import ResourceFlavor, Topology
 from muster_scheduling.placement.columns import Columns, Vector
-from muster_scheduling.placement.plan import plan
+from muster_scheduling.placement.plan import Plan, plan
 from muster_scheduling.placement.record import MILLI
-from muster_scheduling.placement.request import PodSetRequest
+from muster_scheduling.placement.request import GangRequest, PodSetRequest
+from muster_scheduling.placement.search import seat_gang
 from muster_scheduling.placement.seating import fits_at_most
 from muster_scheduling.placement.shares import GPU
 
@@ -22,6 +24,8 @@ _ROUND_MILLI = {"cpu": MILLI, "memory": MILLI * 2**30}
 """What comes with a card is told in whole processors and whole Gi."""
 GANG_MAX = 2**40
 """Pods at which a count stops: without any request a pod fits any number of times."""
+_SEARCHES_MAX = 16
+"""Places that are searched for a gang of several pod sets, those with most room first."""
 
 
 def fits_by_flavor(
@@ -49,6 +53,38 @@ def fits_by_flavor(
 def largest_gang(fits: Sequence[Vector], rows: Vector) -> int:
     """The largest gang on some nodes; its pods are all of one flavor."""
     return max((min(GANG_MAX, int(each[rows].sum())) for each in fits), default=0)
+
+
+def largest_in_one(
+    columns: Columns, request: GangRequest, plans: Sequence[Plan], places: Sequence[Vector]
+) -> tuple[int, int]:
+    """The most members of a gang that find seats in one place, and the first such place.
+
+    A place is rows of nodes, and within one any nodes will do; it is -1 where none seats anybody.
+    One pod set gets the exact answer, several what the search finds in the places with most room.
+    """
+    anywhere = [
+        replace(each, pod_set=replace(each.pod_set, min_count=None, topology=None, levels=()))
+        for each in plans
+    ]
+    room = [
+        sum(fits_at_most(each.fits[rows], each.pod_set.count)[1] for each in plans)
+        for rows in places
+    ]
+    order = sorted(range(len(places)), key=lambda place: (-room[place], place))
+    best, where = 0, -1
+    for place in order[:_SEARCHES_MAX]:
+        if room[place] <= best:
+            break
+        members = room[place]
+        if len(plans) > 1:
+            inside = np.zeros(len(columns), np.bool_)
+            inside[places[place]] = True
+            within = [replace(each, fits=np.where(inside, each.fits, 0)) for each in anywhere]
+            members = seat_gang(columns, request, within).members
+        if members > best:
+            best, where = members, place
+    return best, where
 
 
 def usual_pods(columns: Columns) -> tuple[Resources, ...]:

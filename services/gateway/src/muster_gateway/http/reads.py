@@ -6,7 +6,9 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 
 from muster_contracts.api import Books, QuotaList, WhoAmI, WorkloadList
+from muster_contracts.fit import FitPage
 from muster_contracts.jobs import Decision
+from muster_contracts.partitions import PARTITIONS
 from muster_contracts.queries import (
     CostQuestion,
     CostReport,
@@ -18,7 +20,7 @@ from muster_domain.money import ChargingBasis, IdlePolicy
 from muster_gateway.access import Right
 from muster_gateway.http.dependencies import Gate, Who
 from muster_gateway.http.parameters import TEXT_MAX, ChargingParameters, ListParameters
-from muster_gateway.visibility import detail_for
+from muster_gateway.visibility import detail_for, fit_for
 from muster_rating.dimensions import QUEUE
 from muster_runtime.clock import now_ms
 
@@ -52,6 +54,17 @@ async def explain(reference: str, gateway: Gate, caller: Who) -> WorkloadDetail:
     located = await gateway.locating.find(reference, caller)
     detail = await gateway.owners.workload(located.id, located.partition)
     return detail_for(caller, detail)
+
+
+@router.get("/v1/workloads/{reference}/fit")
+async def fit(reference: str, gateway: Gate, caller: Who) -> FitPage:
+    """Where a workload would find seats now, domain by domain, and the largest gang that would."""
+    caller.need(Right.READ)
+    located = await gateway.locating.find(reference, caller)
+    partition = located.partition
+    if partition not in PARTITIONS:
+        partition = (await gateway.owners.workload(located.id)).row.partition
+    return fit_for(caller, await gateway.owners.fit(located.id, partition))
 
 
 @router.get("/v1/workloads/{reference}/decision")
