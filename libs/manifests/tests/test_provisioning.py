@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from muster_domain.checks import CapacityRetry, ProvisioningRequestConfig
+from muster_domain.checks import CapacityRetry, PodSetMergePolicy, ProvisioningRequestConfig
 
 LoadContent = Callable[[str], Any]
 
@@ -14,6 +14,9 @@ PROVISIONING = """
       managedResources: [nvidia.com/gpu]
       retryStrategy: {backoffLimitCount: 1, backoffMaxSeconds: 90}
       podSetMergePolicy: IdenticalPodTemplates
+      podSetUpdates:
+        nodeSelector:
+        - {key: example.com/request, valueFromProvisioningClassDetail: RequestKey}
     """
 
 
@@ -24,5 +27,7 @@ def test_how_capacity_is_asked_for(
         name="spot",
         managed_resources=("nvidia.com/gpu",),
         retry=CapacityRetry(limit=1, base_ms=60_000, max_ms=90_000),
+        node_selector_details={"example.com/request": "RequestKey"},
+        merge_policy=PodSetMergePolicy.IDENTICAL_TEMPLATES,
     )
-    assert [field for field, _ in warned(PROVISIONING)] == ["spec.podSetMergePolicy"]
+    assert warned(PROVISIONING) == []

@@ -9,6 +9,7 @@ from muster_domain.checks import (
     CAPACITY_CHECK,
     CapacityRetry,
     CheckState,
+    PodSetMergePolicy,
     PodSetUpdate,
     ProvisioningRequestConfig,
 )
@@ -21,6 +22,7 @@ from muster_domain.conditions import (
 )
 from muster_domain.queues import AdmissionCheck, AdmissionCheckRule
 from muster_domain.states import Evicting, Finished, Pending, Reserved
+from muster_domain.workload import Workload
 from muster_scheduling.snapshot.catalog import Configuration
 from muster_testing.builders import FLAVOR, GPU, cluster_queue, configuration, workload
 
@@ -190,7 +192,7 @@ def test_a_capacity_check_backs_off_and_gives_up() -> None:
     assert "tried 3 times" in state.message
 
 
-def provisioned(config: ProvisioningRequestConfig) -> House:
+def provisioned(config: ProvisioningRequestConfig, asked: Workload | None = None) -> House:
     """A queue whose capacity check follows Kueue's own configuration."""
     queue = declared(AdmissionCheckRule(name="capacity"))
     follows = {
@@ -200,7 +202,7 @@ def provisioned(config: ProvisioningRequestConfig) -> House:
     house = House(
         replace(queue, admission_checks={check.name: check}, provisioning={config.name: config})
     )
-    house.submit()
+    house.submit(asked)
     return house
 
 
@@ -229,6 +231,72 @@ def test_no_capacity_is_asked_for_who_wants_none_of_it(
     held = house.state()
     assert isinstance(held, Reserved)
     assert [check.state for check in held.checks] == [state]
+
+
+def master_and_workers(*, worker_label: str = "") -> Workload:
+    (main,) = workload(gpus=1).pod_sets
+    labels = {"role": worker_label} if worker_label else {}
+    workers = replace(main, name="workers", count=2, labels=labels)
+    return replace(workload(), pod_sets=(replace(main, name="master"), workers))
+
+
+@pytest.mark.parametrize(
+    ("policy", "label", "pods"),
+    [
+        (None, "", {"master": 1, "workers": 2}),
+        (PodSetMergePolicy.IDENTICAL_TEMPLATES, "", {"master": 3}),
+        (PodSetMergePolicy.IDENTICAL_TEMPLATES, "x", {"master": 1, "workers": 2}),
+        (PodSetMergePolicy.IDENTICAL_REQUIREMENTS, "x", {"master": 3}),
+    ],
+)
+def test_capacity_is_asked_for_equal_pod_sets_as_one(
+    policy: PodSetMergePolicy | None, label: str, pods: dict[str, int]
+) -> None:
+    config = ProvisioningRequestConfig(name="spot", merge_policy=policy)
+    house = provisioned(config, master_and_workers(worker_label=label))
+    assert reserved(house).checks[0].pods == pods
+    assert house.decisions[-1].checks[0].pods == pods
+
+
+def test_an_answer_for_pod_sets_that_were_asked_for_as_one_holds_for_all() -> None:
+    merge = PodSetMergePolicy.IDENTICAL_TEMPLATES
+    config = ProvisioningRequestConfig(name="spot", merge_policy=merge)
+    house = provisioned(config, master_and_workers())
+    answer(house, "capacity", updates=(PodSetUpdate(name="master", labels={"by": "ann"}),))
+    assert [pod_set.labels for pod_set in passed(house).pod_sets] == [{"by": "ann"}] * 2
+
+
+def test_details_of_the_capacity_become_node_labels_of_its_pods() -> None:
+    selects = {"example.com/request": "RequestKey", "example.com/zone": "Zone"}
+    config = ProvisioningRequestConfig(name="spot", node_selector_details=selects)
+    house = provisioned(config, master_and_workers())
+    told = events.CheckAnswered(
+        workload_id="w1",
+        attempt=house.attempt(),
+        check="capacity",
+        state=CheckState.READY,
+        provisioning_class_details={"RequestKey": "r-17", "Other": "x"},
+    )
+    house.say(told)
+    selectors = [pod_set.demand.node_selector for pod_set in passed(house).pod_sets]
+    assert selectors == [{"example.com/request": "r-17"}] * 2
+
+
+def passed(house: House) -> Workload:
+    (fact,) = house.facts(events.ChecksPassed)
+    assert isinstance(fact, events.ChecksPassed)
+    return fact.workload
+
+
+def test_a_check_cannot_want_other_nodes_than_the_flavor_that_was_granted() -> None:
+    queue = declared(AdmissionCheckRule(name="licences"))
+    flavor = replace(queue.flavors[FLAVOR], node_labels={"pool": "x"})
+    house = House(replace(queue, flavors={FLAVOR: flavor}))
+    house.submit()
+    answer(house, "licences", updates=(PodSetUpdate(name="main", node_selector={"pool": "y"}),))
+    state = house.state()
+    assert isinstance(state, Evicting)
+    assert "node selector pool of main is 'x' and would become 'y'" in state.message
 
 
 def test_a_check_on_other_flavors_is_not_asked() -> None:

@@ -184,13 +184,18 @@ class Activation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckAnswer:
-    """The answer of an admission check, for one attempt."""
+    """The answer of an admission check, for one attempt.
+
+    `provisioning_class_details` are what the check's ProvisioningRequestConfig, if it follows one,
+    makes node labels of (its `podSetUpdates`).
+    """
 
     state: CheckState
     attempt: int
     message: str = ""
     requeue_after_seconds: int | None = None
     pod_set_updates: tuple[PodSetUpdate, ...] = ()
+    provisioning_class_details: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

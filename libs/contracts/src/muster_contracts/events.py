@@ -106,6 +106,7 @@ class CheckAnswered:
     """gateway: somebody who may answered for an admission check of an attempt.
 
     `requeue_after_ms` is the pause before another try, `updates` what the pods need to be run.
+    `provisioning_class_details` are what a ProvisioningRequestConfig makes node labels of.
     """
 
     workload_id: str
@@ -116,6 +117,7 @@ class CheckAnswered:
     message: str = ""
     requeue_after_ms: int | None = None
     updates: tuple[PodSetUpdate, ...] = ()
+    provisioning_class_details: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

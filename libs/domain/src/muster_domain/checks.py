@@ -3,12 +3,15 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import assert_never
 
 from muster_domain.selectors import Labels, Toleration
 from muster_domain.workload import PodSet, Workload
 
 CAPACITY_CHECK = ("kueue.x-k8s.io/provisioning-request", "muster.dev/capacity")
 """Controllers whose "try again" is a back-off of the check's own, with an end."""
+
+_NODE_SELECTOR = "node selector"
 
 
 class CheckState(StrEnum):
@@ -33,7 +36,11 @@ class PodSetUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckStatus:
-    """One check of one attempt. `retry_count` counts the tries that it sent back before."""
+    """One check of one attempt. `retry_count` counts the tries that it sent back before.
+
+    `pods` is for how many pods of which set capacity is asked, where the check follows a
+    ProvisioningRequestConfig; of pod sets that are asked for as one the first stands for all.
+    """
 
     name: str
     state: CheckState = CheckState.PENDING
@@ -42,6 +49,7 @@ class CheckStatus:
     requeue_after_ms: int | None = None
     retry_count: int = 0
     updates: tuple[PodSetUpdate, ...] = ()
+    pods: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,16 +75,64 @@ class CapacityRetry:
         return min(self.max_ms, self.base_ms * 2 ** min(times - 1, 40))
 
 
+class PodSetMergePolicy(StrEnum):
+    """Which pod sets of a workload capacity is asked for as one."""
+
+    IDENTICAL_TEMPLATES = "IdenticalPodTemplates"
+    IDENTICAL_REQUIREMENTS = "IdenticalWorkloadSchedulingRequirements"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvisioningRequestConfig:
     """Kueue's own words on how capacity is asked for, named by the checks that follow it.
 
-    Nothing is asked for a workload that wants none of the `managed_resources`, where any are named.
+    Nothing is asked for pod sets that want none of the `managed_resources`, where any are named.
+    `node_selector_details` are node labels, each with the detail of the answer that is its value.
     """
 
     name: str
     managed_resources: tuple[str, ...] = ()
     retry: CapacityRetry = CapacityRetry()
+    node_selector_details: Mapping[str, str] = field(default_factory=dict[str, str])
+    merge_policy: PodSetMergePolicy | None = None
+
+    def asked_together(self, workload: Workload) -> tuple[tuple[str, ...], ...]:
+        """Pod sets that capacity is asked for, in order; those of one tuple as one."""
+        groups: list[list[PodSet]] = []
+        for pod_set in workload.pod_sets:
+            if not self._manages(pod_set):
+                continue
+            alike = next((group for group in groups if self._merges(group[0], pod_set)), None)
+            if alike is None:
+                groups.append([pod_set])
+            else:
+                alike.append(pod_set)
+        return tuple(tuple(pod_set.name for pod_set in group) for group in groups)
+
+    def selector(self, details: Mapping[str, str]) -> dict[str, str]:
+        """Node labels that the pods are to have; a detail that nobody told is left out."""
+        return {
+            label: details[detail]
+            for label, detail in self.node_selector_details.items()
+            if detail in details
+        }
+
+    def _manages(self, pod_set: PodSet) -> bool:
+        wanted = (name for name, amount in pod_set.requests.items() if amount)
+        return not self.managed_resources or not set(wanted).isdisjoint(self.managed_resources)
+
+    def _merges(self, one: PodSet, other: PodSet) -> bool:
+        match self.merge_policy:
+            case None:
+                return False
+            case PodSetMergePolicy.IDENTICAL_TEMPLATES:
+                return one == replace(
+                    other, name=one.name, count=one.count, min_count=one.min_count
+                )
+            case PodSetMergePolicy.IDENTICAL_REQUIREMENTS:
+                return (one.requests, one.demand) == (other.requests, other.demand)
+            case _:
+                assert_never(self.merge_policy)
 
 
 def all_ready(checks: Iterable[CheckStatus]) -> bool:
@@ -84,12 +140,21 @@ def all_ready(checks: Iterable[CheckStatus]) -> bool:
     return all(check.state is CheckState.READY for check in checks)
 
 
-def conflict_of(workload: Workload, updates: Iterable[PodSetUpdate]) -> str:
-    """The first key that two updates, or an update and the pods, want differently; else empty."""
+def conflict_of(
+    workload: Workload,
+    updates: Iterable[PodSetUpdate],
+    node_labels: Mapping[str, Labels] | None = None,
+) -> str:
+    """The first key that two updates, or an update and the pods, want differently; else empty.
+
+    `node_labels` are those of the flavors that each pod set was granted.
+    """
     wanted: dict[tuple[str, str, str], str] = {}
     for pod_set in workload.pod_sets:
         for part, values in _parts(pod_set):
             wanted |= {(pod_set.name, part, key): value for key, value in values.items()}
+        for key, value in (node_labels or {}).get(pod_set.name, {}).items():
+            wanted[pod_set.name, _NODE_SELECTOR, key] = value
     names = {pod_set.name for pod_set in workload.pod_sets}
     for update in updates:
         if update.name not in names:
@@ -119,7 +184,7 @@ def updated(workload: Workload, checks: Iterable[CheckStatus]) -> Workload:
 def _parts(source: PodSet | PodSetUpdate) -> tuple[tuple[str, Labels], ...]:
     selector = source.demand.node_selector if isinstance(source, PodSet) else source.node_selector
     return (
-        ("node selector", selector),
+        (_NODE_SELECTOR, selector),
         ("label", source.labels),
         ("annotation", source.annotations),
     )

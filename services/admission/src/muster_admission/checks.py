@@ -25,6 +25,7 @@ from muster_domain.checks import (
 )
 from muster_domain.conditions import EvictionReason, UnderlyingCause
 from muster_domain.states import Admission, Admitted, Requeue, Reserved
+from muster_domain.workload import Workload
 
 
 def checks_for(
@@ -36,26 +37,28 @@ def checks_for(
     """
     entry = book.view.catalog.queues[record.cluster_queue]
     flavors = {flavor for pod_set in admission.pod_sets for flavor in pod_set.flavors.values()}
-    asked = {
-        name
-        for pod_set in record.workload.pod_sets
-        for name, amount in pod_set.requests.items()
-        if amount
-    }
-    return tuple(
-        _check(book, rule.name, asked, retries.get(rule.name, 0), now_ms)
+    asked = (
+        CheckStatus(name=rule.name, since_ms=now_ms, retry_count=retries.get(rule.name, 0))
         for rule in entry.queue.admission_checks
         if not rule.on_flavors or not flavors.isdisjoint(rule.on_flavors)
     )
+    counts = {pod_set.name: pod_set.count for pod_set in admission.pod_sets}
+    return tuple(_asking_for(book, record.workload, check, counts) for check in asked)
 
 
-def _check(book: Book, name: str, asked: set[str], retries: int, now_ms: int) -> CheckStatus:
-    check = CheckStatus(name=name, since_ms=now_ms, retry_count=retries)
-    config = _provisioning(book, name)
-    managed = config.managed_resources if config is not None else ()
-    if not managed or not asked.isdisjoint(managed):
+def _asking_for(
+    book: Book, workload: Workload, check: CheckStatus, counts: Mapping[str, int]
+) -> CheckStatus:
+    """The check with the pods that it asks capacity for, if it asks for any."""
+    config = _provisioning(book, check.name)
+    if config is None:
         return check
-    message = f"asks for none of {', '.join(managed)}"
+    groups = config.asked_together(workload)
+    pods = {group[0]: sum(counts.get(name, 0) for name in group) for group in groups}
+    pods = {name: count for name, count in pods.items() if count}
+    if pods:
+        return replace(check, pods=pods)
+    message = f"asks for none of {', '.join(config.managed_resources)}"
     return replace(check, state=CheckState.READY, message=message)
 
 
@@ -90,11 +93,32 @@ def check_answered(book: Book, fact: events.CheckAnswered, now_ms: int) -> None:
         message=fact.message,
         since_ms=now_ms,
         requeue_after_ms=fact.requeue_after_ms,
-        updates=fact.updates,
+        updates=_updates(book, record.workload, fact),
     )
-    answer = _checked_updates(record, held.checks, _bounded_retry(book, answer))
+    answer = _checked_updates(book, record, held, _bounded_retry(book, answer))
     checks = tuple(answer if check.name == answer.name else check for check in held.checks)
     _apply(book, replace(record, state=replace(held, checks=checks)), answer, now_ms)
+
+
+def _updates(
+    book: Book, workload: Workload, fact: events.CheckAnswered
+) -> tuple[PodSetUpdate, ...]:
+    """What the answer wants of which pods: of pod sets that were asked for as one, of them all."""
+    config = _provisioning(book, fact.check)
+    if config is None:
+        return fact.updates
+    groups = config.asked_together(workload)
+    together = {group[0]: group for group in groups}
+    spread = tuple(
+        replace(update, name=name)
+        for update in fact.updates
+        for name in together.get(update.name, (update.name,))
+    )
+    selector = config.selector(fact.provisioning_class_details)
+    if fact.state is not CheckState.READY or not selector:
+        return spread
+    told = (PodSetUpdate(name=n, node_selector=selector) for group in groups for n in group)
+    return (*spread, *told)
 
 
 def _apply(book: Book, record: Record, answer: CheckStatus, now_ms: int) -> None:
@@ -149,15 +173,25 @@ def _bounded_retry(book: Book, answer: CheckStatus) -> CheckStatus:
 
 
 def _checked_updates(
-    record: Record, checks: tuple[CheckStatus, ...], answer: CheckStatus
+    book: Book, record: Record, held: Reserved | Admitted, answer: CheckStatus
 ) -> CheckStatus:
-    """Updates that contradict the pods or each other cannot be carried out: that is a rejection."""
-    others: list[PodSetUpdate] = [
-        update for check in checks if check.name != answer.name for update in check.updates
-    ]
+    """Updates that contradict pods, flavors or each other cannot be carried out: a rejection."""
     if answer.state is not CheckState.READY or not answer.updates:
         return answer
-    conflict = conflict_of(record.workload, (*others, *answer.updates))
+    others = (
+        update for check in held.checks if check.name != answer.name for update in check.updates
+    )
+    flavors = book.view.catalog.flavors
+    node_labels = {
+        pod_set.name: {
+            key: value
+            for flavor in pod_set.flavors.values()
+            if flavor in flavors
+            for key, value in flavors[flavor].node_labels.items()
+        }
+        for pod_set in held.admission.pod_sets
+    }
+    conflict = conflict_of(record.workload, (*others, *answer.updates), node_labels)
     if not conflict:
         return answer
     return replace(answer, state=CheckState.REJECTED, message=conflict, updates=())

@@ -1,6 +1,6 @@
 """ResourceFlavor, Topology, AdmissionCheck and its configuration, WorkloadPriorityClass."""
 
-from muster_domain.checks import CapacityRetry, ProvisioningRequestConfig
+from muster_domain.checks import CapacityRetry, PodSetMergePolicy, ProvisioningRequestConfig
 from muster_domain.queues import (
     AdmissionCheck,
     PlacementPolicy,
@@ -88,12 +88,17 @@ def read_admission_check(manifest: Manifest) -> AdmissionCheck:
 
 
 def read_provisioning_request_config(manifest: Manifest) -> ProvisioningRequestConfig:
-    """Read how often capacity is asked for, and for which resources."""
+    """Read how often capacity is asked for, for which pods, and what its details do to them."""
     spec = manifest.body.object("spec")
     spec.accept("provisioningClassName", "parameters")
-    spec.not_acted_on(
-        "podSetUpdates", "podSetMergePolicy", why="who answers the check says what it wants of pods"
-    )
+    details = spec.object("podSetUpdates").objects("nodeSelector")
+    if len(details) > _TERMS_MAX:
+        spec.rule("podSetUpdates", f"{len(details)} entries", f"write at most {_TERMS_MAX}")
+    merge = spec.text("podSetMergePolicy")
+    if merge and merge not in list(PodSetMergePolicy):
+        words = " or ".join(PodSetMergePolicy)
+        spec.problem("podSetMergePolicy", f"{merge!r} is none of its values", f"write {words}")
+        merge = ""
     strategy = spec.object("retryStrategy")
     default = CapacityRetry()
     return ProvisioningRequestConfig(
@@ -104,6 +109,11 @@ def read_provisioning_request_config(manifest: Manifest) -> ProvisioningRequestC
             base_ms=strategy.integer("backoffBaseSeconds", default.base_ms // 1000, low=0) * 1000,
             max_ms=strategy.integer("backoffMaxSeconds", default.max_ms // 1000, low=0) * 1000,
         ),
+        node_selector_details={
+            item.required_text("key"): item.required_text("valueFromProvisioningClassDetail")
+            for item in details
+        },
+        merge_policy=PodSetMergePolicy(merge) if merge else None,
     )
 
 

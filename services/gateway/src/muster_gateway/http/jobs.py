@@ -147,6 +147,7 @@ async def answer_check(
         message=answer.message,
         requeue_after_ms=_pause_ms(answer.requeue_after_seconds),
         updates=answer.pod_set_updates,
+        provisioning_class_details=answer.provisioning_class_details,
     )
     return await call.gateway.wishes.say(reference, wish, call.caller, call.cause)
 
