@@ -15,7 +15,7 @@ from muster_domain.budgets import (
     Unanswered,
 )
 from muster_domain.money import ChargingBasis
-from muster_rating.policies import ChargingPolicy, PolicyVersion, QueueTerms
+from muster_rating.policies import Attribution, ChargingPolicy, PolicyVersion, QueueTerms
 from muster_rating.prices import PriceList
 
 Load = Callable[[str], Any]
@@ -137,6 +137,7 @@ spec:
     queues:
       vision: {basis: both, lenderCreditPercent: 50}
       speech: {basis: commitment}
+      robots: {basis: usage, borrowPercent: 125, loanAttribution: prorata}
   - basis: usage
 """
 
@@ -144,6 +145,7 @@ spec:
 def test_a_charging_policy_has_versions_by_time(load_content: Load) -> None:
     both = QueueTerms(basis=ChargingBasis.BOTH, lender_credit_percent=50)
     speech = QueueTerms(basis=ChargingBasis.COMMITMENT)
+    robots = QueueTerms(borrow_percent=125, attribution=Attribution.PRORATA)
     assert load_content(POLICY) == ChargingPolicy(
         name="finance",
         versions=(
@@ -151,7 +153,7 @@ def test_a_charging_policy_has_versions_by_time(load_content: Load) -> None:
             PolicyVersion(
                 policy="finance",
                 effective_from_ms=1_782_856_800_000,
-                queues={"vision": both, "speech": speech},
+                queues={"vision": both, "speech": speech, "robots": robots},
             ),
         ),
     )
@@ -168,6 +170,14 @@ def test_a_charging_policy_has_versions_by_time(load_content: Load) -> None:
             "spec.versions[0].queues.speech.lenderCreditPercent",
             "nobody gets a credit",
         ),
+        (
+            "basis: commitment",
+            "basis: commitment, borrowPercent: 110",
+            "spec.versions[0].queues.speech.borrowPercent",
+            "nobody pays for what is borrowed",
+        ),
+        ("125,", "1001,", "spec.versions[0].queues.robots.borrowPercent", "out of range"),
+        ("prorata", "fifo", "spec.versions[0].queues.robots.loanAttribution", "none of its values"),
         ("50}", "101}", "spec.versions[0].queues.vision.lenderCreditPercent", "out of range"),
         ("2026-07-01T00:00:00+02:00", "soon", "spec.versions[0].effectiveFrom", "is not a time"),
         (

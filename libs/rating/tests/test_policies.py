@@ -2,16 +2,20 @@
 
 from fractions import Fraction
 
-from muster_domain.money import MICROS, ChargingBasis
+import pytest
+
+from muster_domain.money import MICROS, ChargingBasis, format_decimal
 from muster_rating.charges import charges
 from muster_rating.charging import Rules
 from muster_rating.focus import focus_rows
 from muster_rating.periods import month_of
 from muster_rating.policies import (
     NO_POLICY,
+    Attribution,
     ChargingPolicy,
     PolicyVersion,
     QueueTerms,
+    for_all,
     policy_versions,
     policy_windows,
 )
@@ -20,13 +24,15 @@ from muster_rating.report import Books, cost_table
 from muster_rating.statements import booked, corrections, issue
 from muster_rating.windows import Window
 
-from .house import House
+from .house import GPU, House
 
 HOUSE = House()
 PRICES = HOUSE.prices("1.40")
 MONTH = Window(0, 720 * HOUR_MS)
 COMMITMENT = QueueTerms(basis=ChargingBasis.COMMITMENT)
 BOTH = QueueTerms(basis=ChargingBasis.BOTH)
+DIGEST_OF_BOTH = "568f08be7c5a098ec9acc308162b3c1221053ed8985354a5291fb900a21db945"
+"""Of a statement of June 2026 in UTC without lines, `ia` paying by BOTH since 1970."""
 
 
 def version(from_h: int, policy: str = "finance", **queues: QueueTerms) -> PolicyVersion:
@@ -128,6 +134,104 @@ def test_a_closed_month_is_put_right_by_the_policy_that_it_was_closed_with() -> 
     changed = {line.charge.klass or str(line.charge.kind) for line in put_right}
     assert changed == {"nominal", "borrowed", "unused", "uncommitted"}
     assert sum(line.charge.micros for line in put_right) == 0
+
+
+LOAN = QueueTerms(borrow_percent=125)
+TEN_HOURS = Window(0, 10 * HOUR_MS)
+
+
+def two_jobs(**of_a: int) -> Books:
+    """G4a: A has two GPUs for ten hours, B two more from hour 4 to 8, two are nominal."""
+    return Books(
+        attempts=(
+            HOUSE.attempt("q", 2, 0, of_a.get("end_h", 10), name="a"),
+            HOUSE.attempt("q", 2, 4, 8, name="b"),
+        ),
+        capacity=(HOUSE.capacity(4),),
+        catalogs=(HOUSE.catalog({"q": 2, "lender": 2}),),
+    )
+
+
+def hours_borrowed(books: Books, terms: QueueTerms) -> dict[str, Fraction]:
+    policy = (PolicyVersion(policy="finance", queues={"q": terms}),)
+    table = cost_table(books, PRICES, TEN_HOURS, "cluster_queue", rules=Rules(policy=policy))
+    lines = charges(books, PRICES, TEN_HOURS, policy)
+    of_jobs = dict.fromkeys(("a", "b"), 0)
+    for line in lines:
+        if line.klass == "borrowed":
+            of_jobs[line.workload] += line.quantity
+    row = next(row for row in table.rows if row.key == "q")
+    assert sum(of_jobs.values()) == row.borrowed[GPU]
+    return {name: HOUSE.gpu_hours(quantity) for name, quantity in of_jobs.items()}
+
+
+@pytest.mark.parametrize(
+    ("attribution", "end_h", "expected"),
+    [
+        (Attribution.LIFO, 10, {"a": 0, "b": 8}),
+        (Attribution.PRORATA, 10, {"a": 4, "b": 4}),
+        (Attribution.LIFO, 6, {"a": 0, "b": 4}),
+        (Attribution.PRORATA, 6, {"a": 2, "b": 2}),
+    ],
+)
+def test_whose_a_loan_is(attribution: Attribution, end_h: int, expected: dict[str, int]) -> None:
+    """G4a and G4b."""
+    terms = QueueTerms(attribution=attribution)
+    assert hours_borrowed(two_jobs(end_h=end_h), terms) == expected
+
+
+@pytest.mark.parametrize(
+    ("terms", "paid"),
+    [
+        (QueueTerms(), "39.20"),
+        (LOAN, "42.00"),
+        (QueueTerms(borrow_percent=50), "33.60"),
+        (QueueTerms(basis=ChargingBasis.COMMITMENT), "28.00"),
+        (QueueTerms(basis=ChargingBasis.BOTH), "39.20"),
+        (QueueTerms(basis=ChargingBasis.BOTH, borrow_percent=125), "42.00"),
+    ],
+)
+def test_a_loan_may_cost_more_than_its_time(terms: QueueTerms, paid: str) -> None:
+    """G4a: 28 GPU-hours, 8 of them borrowed, at 1.40."""
+    policy = (PolicyVersion(policy="finance", queues={"q": terms}),)
+    table = cost_table(two_jobs(), PRICES, TEN_HOURS, "cluster_queue", rules=Rules(policy=policy))
+    lines = charges(two_jobs(), PRICES, TEN_HOURS, policy)
+    row = next(row for row in table.rows if row.key == "q")
+    assert format_decimal(row.cost / MICROS, 2) == paid
+    micros = sum(line.micros for line in lines if line.cluster_queue == "q")
+    assert format_decimal(Fraction(micros, MICROS), 2) == paid
+    assert table.total_micros == sum(line.micros for line in lines) == 56 * MICROS
+
+
+def test_a_surcharge_is_a_line_of_who_borrowed() -> None:
+    policy = (PolicyVersion(policy="finance", queues={"q": LOAN}),)
+    found = charges(two_jobs(), PRICES, TEN_HOURS, policy)
+    (line,) = (line for line in found if line.klass == "surcharge")
+    assert (line.workload, line.team, HOUSE.gpu_hours(line.quantity)) == ("b", "q", 2)
+    june = month_of("2026-06", "UTC")
+    statement = issue(june, "EUR", june.end_ms, found, (), None, policy=policy)
+    (row,) = (r for r in focus_rows(statement, "x") if r["x_ChargeClass"] == "surcharge")
+    assert (row["BilledCost"], row["PricingQuantity"]) == ("2.800000", "2.000000000000")
+    assert (row["PricingCategory"], row["ConsumedQuantity"]) == ("Dynamic", None)
+
+
+def test_a_digest_that_was_issued_before_a_term_existed_stays() -> None:
+    june = month_of("2026-06", "UTC")
+    issued = issue(june, "EUR", june.end_ms, (), (), None, policy=(version(0, ia=BOTH),))
+    loan = issue(june, "EUR", june.end_ms, (), (), None, policy=(version(0, ia=LOAN),))
+    assert issued.digest == DIGEST_OF_BOTH
+    assert loan.digest != issue(june, "EUR", june.end_ms, (), (), None, policy=()).digest
+
+
+def test_one_basis_for_all_leaves_whose_loans_are_whose() -> None:
+    terms = QueueTerms(basis=ChargingBasis.BOTH, attribution=Attribution.PRORATA)
+    assert for_all(ChargingBasis.USAGE, 100, (version(5, ia=terms),)) == (
+        NO_POLICY,
+        PolicyVersion(
+            effective_from_ms=5 * HOUR_MS,
+            queues={"ia": QueueTerms(attribution=Attribution.PRORATA)},
+        ),
+    )
 
 
 def test_a_policy_is_part_of_what_a_digest_proves() -> None:

@@ -14,7 +14,7 @@ from muster_rating.catalogs import Catalog, QueueQuota
 from muster_rating.charges import charges
 from muster_rating.charging import Rules
 from muster_rating.holdings import holdings_by_pair
-from muster_rating.policies import PolicyVersion, QueueTerms, for_all
+from muster_rating.policies import Attribution, PolicyVersion, QueueTerms, for_all
 from muster_rating.prices import ALWAYS_MS, Price, PriceBook
 from muster_rating.report import Books, RowKind, Table, cost_table
 from muster_rating.windows import Window
@@ -151,6 +151,8 @@ QUEUE_TERMS = st.builds(
     QueueTerms,
     basis=st.sampled_from(ChargingBasis),
     lender_credit_percent=st.integers(0, 100),
+    borrow_percent=st.sampled_from((100, 125, 0, 73)),
+    attribution=st.sampled_from(Attribution),
 )
 
 
@@ -382,12 +384,15 @@ def test_doubling_every_price_doubles_every_amount(
     assert [row.cost * 2 for row in single.rows] == [row.cost for row in double.rows]
 
 
-@given(all_books(), windows())
-def test_borrowed_is_what_queues_hold_above_nominal(books: Books, window: Window) -> None:
+@given(all_books(), windows(), st.sampled_from(Attribution))
+def test_borrowed_is_what_queues_hold_above_nominal(
+    books: Books, window: Window, attribution: Attribution
+) -> None:
     catalog = books.catalogs[0] if books.catalogs else Catalog(from_ms=0)
     for pair, holdings in holdings_by_pair(books.attempts).items():
         quotas = catalog.quotas.get(pair, {})
-        found = loans(holdings, quotas, window)
+        terms = PolicyVersion(others=QueueTerms(attribution=attribution))
+        found = loans(holdings, quotas, window, terms)
         borrowed: dict[str, int] = {}
         lent = 0
         for at in range(window.start_ms, window.end_ms):

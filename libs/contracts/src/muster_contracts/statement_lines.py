@@ -6,7 +6,7 @@ from muster_contracts.statements import PolicyInForce, StatementLine, TermsOfQue
 from muster_domain.money import ChargingBasis
 from muster_rating.charges import Charge
 from muster_rating.periods import utc_text
-from muster_rating.policies import PolicyVersion, QueueTerms
+from muster_rating.policies import PERCENT, Attribution, PolicyVersion, QueueTerms
 from muster_rating.prices import ALWAYS_MS
 from muster_rating.report import RowKind
 from muster_rating.statements import Line
@@ -81,6 +81,8 @@ def policy_of(version: PolicyVersion) -> PolicyInForce:
                 cluster_queue=queue,
                 basis=terms[queue].basis,
                 lender_credit_percent=terms[queue].lender_credit_percent,
+                borrow_percent=terms[queue].borrow_percent,
+                attribution=terms[queue].attribution,
             )
             for queue in sorted(terms)
         ),
@@ -90,7 +92,12 @@ def policy_of(version: PolicyVersion) -> PolicyInForce:
 def read_policy(told: PolicyInForce) -> PolicyVersion:
     """The version that was sent or stored."""
     terms = {
-        of.cluster_queue: QueueTerms(basis=of.basis, lender_credit_percent=of.lender_credit_percent)
+        of.cluster_queue: QueueTerms(
+            basis=of.basis,
+            lender_credit_percent=of.lender_credit_percent,
+            borrow_percent=of.borrow_percent,
+            attribution=of.attribution,
+        )
         for of in told.terms
     }
     return PolicyVersion(
@@ -109,8 +116,14 @@ def policy_text(told: PolicyInForce) -> str:
 
 
 def _terms_text(terms: TermsOfQueue) -> str:
-    credit = f" (lenders get {terms.lender_credit_percent} %)"
-    shown = credit if terms.basis is ChargingBasis.BOTH else ""
+    notes: list[str] = []
+    if terms.basis is ChargingBasis.BOTH:
+        notes.append(f"lenders get {terms.lender_credit_percent} %")
+    if terms.borrow_percent != PERCENT:
+        notes.append(f"loans cost {terms.borrow_percent} %")
+    if terms.attribution is not Attribution.LIFO:
+        notes.append("loans are put down to all workloads in proportion")
+    shown = f" ({', '.join(notes)})" if notes else ""
     return f"{terms.cluster_queue or 'others'} by {terms.basis}{shown}"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from muster_domain.money import ChargingBasis
+from muster_rating.policies import Attribution
 
 LINES_MAX = 1000
 """Lines in one answer."""
@@ -41,12 +42,16 @@ class CloseQuestion:
 class TermsOfQueue:
     """What a ClusterQueue pays for; `cluster_queue` is empty for all that are not named.
 
-    `lender_credit_percent` is what it gets back of what it lent on the basis `both`.
+    `lender_credit_percent` is what it gets back of what it lent on the basis `both`,
+    `borrow_percent` of its price is what it pays for what it borrows, and `attribution` says which
+    of its workloads hold that.
     """
 
     cluster_queue: str
     basis: ChargingBasis
     lender_credit_percent: int
+    borrow_percent: int = 100
+    attribution: Attribution = Attribution.LIFO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +68,9 @@ class StatementLine:
     """One charge. `hourly` is the exact price of `per_milli` milli-units, empty without a price.
 
     `kind` is usage, or one that belongs to nobody: idle, reserved, unavailable, overallocated,
-    uncommitted. `charge_class` of usage is nominal or borrowed; of a queue that pays by quota it is
-    unused too, for quota that it did not use, and lent, a credit. `corrects` names the earlier
+    uncommitted. `charge_class` of usage is nominal, borrowed, or surcharge, for what a loan costs
+    above its time; of a queue that pays by quota it is unused too, for quota that it did not use,
+    and lent, a credit. `corrects` names the earlier
     period that it puts right. It was held at times within `[start_ms, end_ms)`. The price is that
     of the `pool` of nodes, or without one that of the flavor.
     """

@@ -17,7 +17,9 @@ from muster_manifests.plain import Plain
 from muster_manifests.reader import ObjectReader
 from muster_rating.periods import check_period
 from muster_rating.policies import (
+    BORROW_PERCENT_MAX,
     PERCENT,
+    Attribution,
     ChargingPolicy,
     PolicyVersion,
     QueueTerms,
@@ -116,7 +118,19 @@ def _queue_terms(reader: ObjectReader) -> QueueTerms:
             f"on the basis {basis} nobody gets a credit",
             "write basis: both, or leave it out",
         )
-    return QueueTerms(basis=basis, lender_credit_percent=PERCENT if credit is None else credit)
+    borrow = reader.optional_integer("borrowPercent", low=0, high=BORROW_PERCENT_MAX)
+    if borrow is not None and basis is ChargingBasis.COMMITMENT:
+        reader.problem(
+            "borrowPercent",
+            f"on the basis {basis} nobody pays for what is borrowed",
+            "write basis: both or usage, or leave it out",
+        )
+    return QueueTerms(
+        basis=basis,
+        lender_credit_percent=PERCENT if credit is None else credit,
+        borrow_percent=PERCENT if borrow is None else borrow,
+        attribution=reader.choice("loanAttribution", Attribution, Attribution.LIFO),
+    )
 
 
 def _scope(spec: ObjectReader) -> BudgetScope:

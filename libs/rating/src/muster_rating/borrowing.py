@@ -2,18 +2,20 @@
 
 Borrowed is not a property of a workload: it is the part of a queue's usage above its nominal quota
 at each moment, found by a sweep over the moments at which anything changes. Of the members, those
-that would be asked first to give back hold the borrowed part. Lenders share what is borrowed in a
+that would be asked first to give back hold the borrowed part, or all in proportion to what they
+hold, as the queue's terms say. Lenders share what is borrowed in a
 tree in proportion to what each could lend and did not use.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
 from muster_domain.money import split
 from muster_rating.catalogs import QueueQuota
 from muster_rating.holdings import Holding
+from muster_rating.policies import NO_POLICY, Attribution, PolicyVersion
 from muster_rating.windows import Window
 
 COHORT = "__cohort__"
@@ -37,7 +39,12 @@ Steps = list[tuple[int, int]]
 """(from_ms, milli-units) in order of time: a quantity over time."""
 
 
-def loans(holdings: Iterable[Holding], quotas: Mapping[str, QueueQuota], window: Window) -> Loans:
+def loans(
+    holdings: Iterable[Holding],
+    quotas: Mapping[str, QueueQuota],
+    window: Window,
+    version: PolicyVersion = NO_POLICY,
+) -> Loans:
     """What was borrowed and lent of one pair in a window in which quotas do not change.
 
     A queue that stands alone, or that nobody declares, borrows nothing.
@@ -47,8 +54,10 @@ def loans(holdings: Iterable[Holding], quotas: Mapping[str, QueueQuota], window:
     by_queue = _by_queue(holdings, window)
     for queue in sorted(quotas):
         quota = quotas[queue]
-        borrowed = result.borrowed if quota.tree else {}
-        steps = _sweep_queue(by_queue.get(queue, []), quota.nominal_milli, window, borrowed)
+        debtors = _Debtors(
+            version.terms_of(queue).attribution, result.borrowed if quota.tree else {}
+        )
+        steps = _sweep_queue(by_queue.get(queue, []), quota.nominal_milli, window, debtors)
         result.nominal[queue] = quota.nominal_milli * window.length_ms
         result.unused[queue] = _unused(steps, quota.nominal_milli, window)
         if quota.tree:
@@ -78,7 +87,7 @@ def _sweep_queue(
     holdings: Sequence[Holding],
     nominal_milli: int,
     window: Window,
-    borrowed: dict[tuple[str, int], int],
+    debtors: "_Debtors",
 ) -> Steps:
     turns: list[tuple[int, bool, Holding]] = []
     for holding in holdings:
@@ -90,7 +99,7 @@ def _sweep_queue(
     running: list[Holding] = []
     at_ms = window.start_ms
     for until_ms, group in groupby(turns, key=lambda turn: turn[0]):
-        _attribute(running, used - nominal_milli, until_ms - at_ms, borrowed)
+        debtors.attribute(running, used - nominal_milli, until_ms - at_ms)
         for _, begins, holding in group:
             used += holding.held_milli if begins else -holding.held_milli
             if begins:
@@ -106,20 +115,34 @@ def _yields_before(holding: Holding) -> tuple[int, int, str, int]:
     return holding.yields_before
 
 
-def _attribute(
-    running: Sequence[Holding],
-    above_milli: int,
-    length_ms: int,
-    borrowed: dict[tuple[str, int], int],
-) -> None:
-    if length_ms <= 0:
-        return
+@dataclass(frozen=True, slots=True)
+class _Debtors:
+    """Who of a queue's workloads holds what it borrows; adds up in `borrowed`."""
+
+    attribution: Attribution
+    borrowed: dict[tuple[str, int], int]
+
+    def attribute(self, running: Sequence[Holding], above_milli: int, length_ms: int) -> None:
+        """Put what is above nominal quota for some time down to those who hold something."""
+        if length_ms <= 0 or above_milli <= 0:
+            return
+        match self.attribution:
+            case Attribution.LIFO:
+                parts = _first_served(running, above_milli)
+            case Attribution.PRORATA:
+                parts = split(above_milli, [holding.held_milli for holding in running])
+        for holding, part in zip(running, parts, strict=False):
+            key = holding.attempt.key
+            self.borrowed[key] = self.borrowed.get(key, 0) + part * length_ms
+
+
+def _first_served(running: Sequence[Holding], above_milli: int) -> Iterator[int]:
+    """The part of each, in order, until nothing is left."""
     for holding in running:
         if above_milli <= 0:
             return
         part = min(above_milli, holding.held_milli)
-        key = holding.attempt.key
-        borrowed[key] = borrowed.get(key, 0) + part * length_ms
+        yield part
         above_milli -= part
 
 

@@ -2,9 +2,10 @@
 
 What an attempt held is split into what was inside its queue's own quota and what was borrowed, and
 wherever the price changes. A queue that pays by quota has lines for what it left unused and for
-what it lent; what it does not pay for of that which it borrowed has none. What nobody held, or
-where queues pay by quota what nobody pays for, has lines of its own, so the lines of a period sum
-to capacity x price x time.
+what it lent; what it does not pay for of that which it borrowed has none. A loan that costs more or
+less than its time has a surcharge on a line of its own. What nobody held, or where queues pay by
+quota what nobody pays for, has lines of its own, so the lines of a period sum to capacity x price x
+time.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,14 +18,14 @@ from muster_rating.attempts import Pair, settled
 from muster_rating.borrowing import loans
 from muster_rating.capacity import CapacitySpan
 from muster_rating.catalogs import quota_windows
-from muster_rating.charging import LENT, UNUSED, Quotas, charged
+from muster_rating.charging import LENT, SURCHARGE, UNUSED, Quotas, charged
 from muster_rating.holdings import Holding, holdings_by_pair
 from muster_rating.metering import Balance, balance
 from muster_rating.policies import PolicyVersion, policy_windows
 from muster_rating.prices import ALWAYS_MS, Price, PriceBook, RatedWindow
 from muster_rating.report import Books, RowKind
 from muster_rating.scopes import PricedPart, by_price, rated_windows
-from muster_rating.slices import add_all
+from muster_rating.slices import add, add_all
 from muster_rating.windows import Window
 
 NOMINAL, BORROWED = "nominal", "borrowed"
@@ -38,9 +39,9 @@ class Charge:
     """One line. `quantity` is milli-units times milliseconds; `hourly` is the price for `per`.
 
     `klass` tells usage inside the queue's quota from what was borrowed, from quota that the queue
-    pays for and left unused, and from what it gets back for having lent. It was held at times
-    within `[start_ms, end_ms)`. Lines of what nobody held have no owner. `pool` is whose price it
-    is, if not the flavor's.
+    pays for and left unused, from what it gets back for having lent, and from what a loan costs
+    above its time. It was held at times within `[start_ms, end_ms)`. Lines of what nobody held have
+    no owner. `pool` is whose price it is, if not the flavor's.
     """
 
     kind: RowKind
@@ -129,17 +130,21 @@ def _of_pair(
     borrowed: dict[tuple[str, int], int] = {}
     quotas = Quotas()
     for part, of_part in quota_windows(books.catalogs, pair, window):
-        found = loans(held, of_part, part)
+        found = loans(held, of_part, part, version)
         add_all(borrowed, found.borrowed)
         add_all(quotas.lent, found.lent)
         add_all(quotas.unused, found.unused)
+    for holding in held:
+        add(quotas.borrowed, holding.owner.cluster_queue, borrowed.get(holding.attempt.key, 0))
     parts = by_price(pair, held, spans, rated)
     lines = [
         line
         for holding in held
         for line in _of_attempt(holding, pair, borrowed, _shares(holding, parts, rated, version))
     ]
-    lines += _of_quota(pair, quotas, rated, version)
+    paid = charged({}, quotas, version)
+    lines += _of_quota(pair, paid, rated)
+    lines += _surcharges(pair, held, borrowed, paid, rated)
     yield from lines
     reserved = balance(pair, held, spans, window).reserved
     totals = [balance(pair, part.holdings, part.capacity, window) for part in parts]
@@ -195,14 +200,36 @@ def _rate(charge: Charge) -> Fraction:
 
 
 def _of_quota(
-    pair: Pair, quotas: Quotas, rated: RatedWindow, version: PolicyVersion
+    pair: Pair, paid: Mapping[str, Mapping[str, int]], rated: RatedWindow
 ) -> Iterator[Charge]:
-    for queue, parts in charged({}, quotas, version).items():
+    for queue, parts in paid.items():
         for klass in (UNUSED, LENT):
             quantity = parts.get(klass, 0)
             if quantity:
                 line = _charge(RowKind.USAGE, pair, quantity, rated, rated.window)
                 yield replace(line, klass=klass, cluster_queue=queue)
+
+
+def _surcharges(
+    pair: Pair,
+    held: Sequence[Holding],
+    borrowed: Mapping[tuple[str, int], int],
+    paid: Mapping[str, Mapping[str, int]],
+    rated: RatedWindow,
+) -> Iterator[Charge]:
+    """What a queue pays above the time of its loans, by who holds them."""
+    for queue, parts in paid.items():
+        total = parts.get(SURCHARGE, 0)
+        debtors = [
+            holding
+            for holding in held
+            if holding.owner.cluster_queue == queue and borrowed.get(holding.attempt.key)
+        ]
+        shares = split(abs(total), [borrowed[holding.attempt.key] for holding in debtors])
+        for holding, share in zip(debtors, shares, strict=True):
+            if share:
+                quantity = share if total > 0 else -share
+                yield _of_holding(holding, pair, SURCHARGE, quantity, rated)
 
 
 def _nobodys(total: Balance, rest: int, version: PolicyVersion) -> dict[RowKind, int]:

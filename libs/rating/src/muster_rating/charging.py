@@ -10,7 +10,13 @@ from dataclasses import dataclass, field
 from muster_domain.errors import InvalidValue
 from muster_domain.money import ChargingBasis, IdlePolicy, split
 from muster_rating.dimensions import QUEUE
-from muster_rating.policies import PERCENT, PolicyVersion, QueueTerms, policy_windows
+from muster_rating.policies import (
+    BORROW_PERCENT_MAX,
+    PERCENT,
+    PolicyVersion,
+    QueueTerms,
+    policy_windows,
+)
 from muster_rating.windows import Window
 
 _BY_QUOTA = "quota belongs to ClusterQueues: "
@@ -48,6 +54,12 @@ def checked(rules: Rules, by: str, window: Window, *, filtered: bool) -> Rules:
                     field="lender_credit",
                     fix=f"write 0 to {PERCENT}",
                 )
+            if not 0 <= terms.borrow_percent <= BORROW_PERCENT_MAX:
+                raise InvalidValue(
+                    f"{terms.borrow_percent} percent of its price is no price of a loan",
+                    field="borrow_percent",
+                    fix=f"write 0 to {BORROW_PERCENT_MAX}",
+                )
     paid_by_quota = next((version for version in versions if version.by_quota), None)
     by_quota = rules.idle is IdlePolicy.OWNER or paid_by_quota is not None
     if by_quota and by != QUEUE:
@@ -64,7 +76,7 @@ def checked(rules: Rules, by: str, window: Window, *, filtered: bool) -> Rules:
         )
     if paid_by_quota is not None and rules.idle is not IdlePolicy.ROW:
         raise InvalidValue(
-            f"quota that nobody uses is paid for already {_by_what(paid_by_quota)}",
+            f"quota settles already who pays what, {_by_what(paid_by_quota)}",
             field="idle",
             fix="leave idle out",
         )
@@ -125,10 +137,10 @@ def share_by_owner(idles: Sequence[int], quotas: Quotas) -> list[tuple[dict[str,
 def charged(
     held: Mapping[str, int], quotas: Quotas, version: PolicyVersion
 ) -> dict[str, dict[str, int]]:
-    """The parts of what each queue is charged for, by queue: what it held, unused quota, a credit.
+    """The parts of what each queue is charged for, by queue and by what it is for.
 
-    On the basis of quota a queue pays for nominal quota whether it uses it or not. Without BOTH it
-    does not pay for what it borrows, with BOTH it gets a credit for what it lends.
+    On the basis of quota a queue pays for nominal quota whether it uses it or not. With COMMITMENT
+    it does not pay for what it borrows, with BOTH it gets a credit for what it lends.
     """
     return {
         queue: _parts(
@@ -138,19 +150,27 @@ def charged(
             quotas.unused.get(queue, 0),
             quotas.lent.get(queue, 0),
         )
-        for queue in sorted({*held, *quotas.unused})
+        for queue in sorted({*held, *quotas.unused, *quotas.borrowed})
     }
 
 
-HELD, UNUSED, LENT = "held", "unused", "lent"
+HELD, UNUSED, LENT, SURCHARGE = "held", "unused", "lent", "surcharge"
 
 
 def _parts(terms: QueueTerms, held: int, borrowed: int, unused: int, lent: int) -> dict[str, int]:
     match terms.basis:
         case ChargingBasis.USAGE:
-            return {HELD: held}
+            return {HELD: held, SURCHARGE: _surcharge(terms, borrowed)}
         case ChargingBasis.COMMITMENT:
             return {HELD: held - borrowed, UNUSED: unused}
         case ChargingBasis.BOTH:
             credit = lent * terms.lender_credit_percent // PERCENT
-            return {HELD: held, UNUSED: unused, LENT: -credit}
+            surcharge = _surcharge(terms, borrowed)
+            return {HELD: held, UNUSED: unused, LENT: -credit, SURCHARGE: surcharge}
+
+
+def _surcharge(terms: QueueTerms, borrowed: int) -> int:
+    """What is paid for a loan above its time, towards zero; less than nothing below its price."""
+    above = terms.borrow_percent - PERCENT
+    whole = borrowed * abs(above) // PERCENT
+    return whole if above >= 0 else -whole

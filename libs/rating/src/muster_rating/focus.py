@@ -2,7 +2,8 @@
 
 Every line is a charge by usage: what was held, and what nobody held, at the price of its time. Of a
 queue that pays by quota, quota is a capacity reservation whose unused part is a line, and what it
-gets back for having lent is a credit; neither was consumed. A line that puts an earlier month right
+gets back for having lent is a credit; neither was consumed, nor was what a loan costs above its
+time. A line that puts an earlier month right
 is a correction and keeps that month's charge period. Costs
 have six digits after the point and quantities twelve; the cost is never derived from the printed
 quantity.
@@ -14,7 +15,7 @@ from fractions import Fraction
 
 from muster_domain.money import MICROS, format_decimal
 from muster_rating.charges import BORROWED, Charge
-from muster_rating.charging import LENT, UNUSED
+from muster_rating.charging import LENT, SURCHARGE, UNUSED
 from muster_rating.periods import utc_text
 from muster_rating.prices import ALWAYS_MS, HOUR_MS
 from muster_rating.report import RowKind
@@ -79,6 +80,7 @@ def _row(statement: Statement, line: Line, provider: str) -> Mapping[str, str | 
         else format_decimal(charge.hourly * Fraction(unit_milli, charge.per_milli), _PRICE_PLACES)
     )
     policy = " ".join(version.id for version in statement.policy)
+    consumed = charge.klass not in (UNUSED, LENT, SURCHARGE)
     return {
         **dict.fromkeys(COLUMNS),
         "BilledCost": money,
@@ -96,8 +98,8 @@ def _row(statement: Statement, line: Line, provider: str) -> Mapping[str, str | 
         "ChargeFrequency": "Usage-Based",
         "ChargePeriodEnd": utc_text(max(charge.end_ms, charge.start_ms + _SECOND_MS)),
         "ChargePeriodStart": utc_text(charge.start_ms),
-        "ConsumedQuantity": None if charge.of_quota else quantity,
-        "ConsumedUnit": None if charge.of_quota else unit_of(charge.resource),
+        "ConsumedQuantity": quantity if consumed else None,
+        "ConsumedUnit": unit_of(charge.resource) if consumed else None,
         "ContractedCost": money,
         "ContractedUnitPrice": price,
         "EffectiveCost": money,
@@ -105,7 +107,7 @@ def _row(statement: Statement, line: Line, provider: str) -> Mapping[str, str | 
         "InvoiceIssuerName": provider,
         "ListCost": money,
         "ListUnitPrice": price,
-        "PricingCategory": "Standard",
+        "PricingCategory": "Dynamic" if charge.klass == SURCHARGE else "Standard",
         "PricingCurrency": statement.currency,
         "PricingCurrencyContractedUnitPrice": price,
         "PricingCurrencyEffectiveCost": money,
@@ -160,5 +162,5 @@ def _description(charge: Charge) -> str:
         return f"{charge.kind}: {what}"
     if charge.of_quota:
         return f"{charge.klass} quota of {charge.cluster_queue}: {what}"
-    borrowed = ", borrowed" if charge.klass == BORROWED else ""
-    return f"{what}, {charge.namespace}/{charge.workload}{borrowed}"
+    loan = {BORROWED: ", borrowed", SURCHARGE: ", surcharge on what is borrowed"}
+    return f"{what}, {charge.namespace}/{charge.workload}{loan.get(charge.klass, '')}"

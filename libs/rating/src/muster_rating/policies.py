@@ -4,8 +4,9 @@ A charging policy has versions. One holds, whole, from its effective time until 
 the first, and without a policy, every queue pays for what it used.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from muster_domain.money import ChargingBasis
 from muster_rating.periods import utc_text
@@ -13,14 +14,31 @@ from muster_rating.prices import ALWAYS_MS
 from muster_rating.windows import Window
 
 PERCENT = 100
+BORROW_PERCENT_MAX = 1000
+
+
+class Attribution(StrEnum):
+    """Which of a queue's workloads hold what it borrows.
+
+    LIFO: those that would be asked first to give back, the latest admitted of the lowest priority.
+    PRORATA: all, in proportion to what they hold.
+    """
+
+    LIFO = "lifo"
+    PRORATA = "prorata"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueTerms:
-    """What one queue pays for. `lender_credit_percent` of what it lent is its own with `BOTH`."""
+    """What one queue pays for. `lender_credit_percent` of what it lent is its own with `BOTH`.
+
+    What it borrows costs `borrow_percent` of the price, where it pays for that at all.
+    """
 
     basis: ChargingBasis = ChargingBasis.USAGE
     lender_credit_percent: int = PERCENT
+    borrow_percent: int = PERCENT
+    attribution: Attribution = Attribution.LIFO
 
     @property
     def by_quota(self) -> bool:
@@ -49,8 +67,18 @@ class PolicyVersion:
 
     @property
     def by_quota(self) -> bool:
-        """Whether any queue may pay for quota that it does not use."""
-        return self.others.by_quota or any(terms.by_quota for terms in self.queues.values())
+        """Whether what any queue pays depends on its quota."""
+        return any(
+            terms.by_quota or terms.borrow_percent != PERCENT
+            for terms in (self.others, *self.queues.values())
+        )
+
+    @property
+    def by_lifo(self) -> bool:
+        """Whether the loans of all queues are put down to their workloads by LIFO."""
+        return all(
+            terms.attribution is Attribution.LIFO for terms in (self.others, *self.queues.values())
+        )
 
     def terms_of(self, queue: str) -> QueueTerms:
         """The terms of a queue."""
@@ -85,10 +113,30 @@ def versions_in(versions: Iterable[PolicyVersion], window: Window) -> tuple[Poli
     return tuple(version for _, version in policy_windows(versions, window) if version != NO_POLICY)
 
 
-def for_all(basis: ChargingBasis, lender_credit_percent: int = PERCENT) -> tuple[PolicyVersion]:
-    """One version, of no policy, in which all queues have the same terms."""
-    terms = QueueTerms(basis=basis, lender_credit_percent=lender_credit_percent)
-    return (PolicyVersion(others=terms),)
+def for_all(
+    basis: ChargingBasis,
+    lender_credit_percent: int = PERCENT,
+    declared: Sequence[PolicyVersion] = (),
+) -> tuple[PolicyVersion, ...]:
+    """All queues on one basis, at all times; whose loans are whose stays as it is declared."""
+
+    def on_basis(terms: QueueTerms) -> QueueTerms:
+        return QueueTerms(
+            basis=basis,
+            lender_credit_percent=lender_credit_percent,
+            attribution=terms.attribution,
+        )
+
+    always = () if declared and declared[0].effective_from_ms == ALWAYS_MS else (NO_POLICY,)
+    return tuple(
+        replace(
+            version,
+            policy="",
+            others=on_basis(version.others),
+            queues={queue: on_basis(terms) for queue, terms in version.queues.items()},
+        )
+        for version in (*always, *declared)
+    )
 
 
 def policy_windows(

@@ -15,6 +15,7 @@ from muster_rating.attempts import Attempt, Owner, Pair, settled
 from muster_rating.capacity import CapacitySpan
 from muster_rating.catalogs import Catalog
 from muster_rating.charging import (
+    HELD,
     Rules,
     charged,
     checked,
@@ -54,8 +55,8 @@ class RowKind(StrEnum):
 class Books:
     """Everything that was metered: attempts, capacity and what was declared, in order of time.
 
-    `rolls` are in order, too, and no price changes inside one. Of the attempts only those are
-    needed that held something between them.
+    `rolls` are in order, too, and neither prices nor policies change inside one; they know loans
+    by LIFO alone. Of the attempts only those are needed that held something between them.
     """
 
     attempts: tuple[Attempt, ...]
@@ -157,7 +158,11 @@ def cost_table(
             observations=books.observations,
         )
         found = [
-            (builder.measure(metered, books.rolls, part), replace(rated, window=part), version)
+            (
+                builder.measure(metered, books.rolls, part, version),
+                replace(rated, window=part),
+                version,
+            )
             for rated in rated_windows(prices, pair, spans.get(pair, ()), window)
             for part, version in policy_windows(rules.policy, rated.window)
         ]
@@ -183,8 +188,10 @@ class _Builder:
     unpriced: set[Pair] = field(default_factory=set[Pair])
     capacity_cost: Fraction = Fraction(0)
 
-    def measure(self, metered: Metered, rolls: Sequence[Roll], window: Window) -> Slice[str]:
-        """A pair while one price held, from rolls as far as there are any."""
+    def measure(
+        self, metered: Metered, rolls: Sequence[Roll], window: Window, version: PolicyVersion
+    ) -> Slice[str]:
+        """A pair while one price and one policy held, from rolls as far as there are any."""
         found: Slice[str] = Slice()
         flavor = metered.pair[0]
         inside = [
@@ -195,7 +202,12 @@ class _Builder:
         nodes = self.rules.idle is IdlePolicy.NODE
         for part in between([part.window for part in inside], window):
             measure(
-                found, metered, part, lambda holding: self._key_of(holding, flavor), nodes=nodes
+                found,
+                metered,
+                part,
+                lambda holding: self._key_of(holding, flavor),
+                nodes=nodes,
+                version=version,
             )
         for part in inside:
             rolled = part.slices.get(metered.pair)
@@ -316,9 +328,10 @@ class _Builder:
         for queue, paid in charged(found.held, found.quotas, version).items():
             row = self._row(RowKind.USAGE, queue)
             usage = not version.terms_of(queue).by_quota
+            of_flavor = sum(paid.values()) - (paid[HELD] if usage else 0)
             for place, (price, part) in enumerate(parts):
-                of_quota = 0 if place else sum(paid.values())
-                quantity = part.held.get(queue, 0) if usage else of_quota
+                on_nodes = part.held.get(queue, 0) if usage else 0
+                quantity = on_nodes + (0 if place else of_flavor)
                 self._charge(row, resource, quantity, price)
                 rest[place] -= quantity
         for (price, _), quantity in zip(parts, rest, strict=True):

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from muster_rating.attempts import Pair
-from muster_rating.borrowing import loans
+from muster_rating.borrowing import Loans, loans
 from muster_rating.capacity import CapacitySpan
-from muster_rating.catalogs import Catalog, QueueQuota, quota_windows
+from muster_rating.catalogs import Catalog, quota_windows
 from muster_rating.charging import Quotas
 from muster_rating.holdings import Holding
 from muster_rating.metering import EMPTY, Balance, balance, idle_by_node, seats_of
 from muster_rating.observations import AttemptKey, Observation, Observations, observed_of
+from muster_rating.policies import NO_POLICY, PolicyVersion
 from muster_rating.windows import Window
 
 K = TypeVar("K", bound=Hashable)
@@ -83,13 +84,20 @@ KeyOfHolding = Callable[[Holding], K | None]
 
 
 def measure(
-    into: Slice[K], metered: Metered, window: Window, key: KeyOfHolding[K], *, nodes: bool
+    into: Slice[K],
+    metered: Metered,
+    window: Window,
+    key: KeyOfHolding[K],
+    *,
+    nodes: bool,
+    version: PolicyVersion = NO_POLICY,
 ) -> None:
-    """Add a stretch of time to a slice."""
+    """Add a stretch of time, in which one version of the policy holds, to a slice."""
     pair = metered.pair
     into.balance += balance(pair, metered.holdings, metered.capacity, window)
     for part, quotas in quota_windows(metered.catalogs, pair, window):
-        _measure_owners(into, metered.holdings, part, quotas, key)
+        found = loans(metered.holdings, quotas, part, version)
+        _measure_owners(into, metered.holdings, part, found, key)
     if metered.observations:
         _measure_observed(into, metered, window, key)
     if nodes:
@@ -102,10 +110,9 @@ def _measure_owners(
     into: Slice[K],
     holdings: Sequence[Holding],
     window: Window,
-    quotas: Mapping[str, QueueQuota],
+    found: Loans,
     key: KeyOfHolding[K],
 ) -> None:
-    found = loans(list(holdings), quotas, window)
     for holding in holdings:
         held, waiting = holding.held(window), holding.waiting(window)
         if not held and not waiting:

@@ -16,7 +16,7 @@ from fractions import Fraction
 from muster_domain.money import round_rows
 from muster_rating.charges import Charge, ChargeKey
 from muster_rating.periods import Period
-from muster_rating.policies import PolicyVersion
+from muster_rating.policies import PERCENT, Attribution, PolicyVersion, QueueTerms
 from muster_rating.report import RowKind
 
 MICROS_PER_CENT = 10_000
@@ -69,7 +69,7 @@ class Statement:
     @property
     def digest(self) -> str:
         """SHA-256 over everything in it, the digest of the one before included."""
-        policy = {"policy": [asdict(version) for version in self.policy]} if self.policy else {}
+        policy = {"policy": [_stated(version) for version in self.policy]} if self.policy else {}
         body = {
             **policy,
             "period": self.period.id,
@@ -84,6 +84,26 @@ class Statement:
         }
         text = json.dumps(body, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+_ADDED_TERMS = {"borrow_percent": PERCENT, "attribution": Attribution.LIFO}
+"""Terms that policies of earlier statements did not have, and what held then: digests stay."""
+
+
+def _stated(version: PolicyVersion) -> dict[str, object]:
+    def told(terms: QueueTerms) -> dict[str, object]:
+        return {
+            name: value
+            for name, value in asdict(terms).items()
+            if name not in _ADDED_TERMS or value != _ADDED_TERMS[name]
+        }
+
+    return {
+        "policy": version.policy,
+        "effective_from_ms": version.effective_from_ms,
+        "others": told(version.others),
+        "queues": {queue: told(terms) for queue, terms in version.queues.items()},
+    }
 
 
 def issue(  # noqa: PLR0913 - what a statement is made of

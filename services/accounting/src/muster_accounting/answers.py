@@ -30,7 +30,7 @@ def rules_of(question: CostQuestion, policy: Sequence[PolicyVersion]) -> Rules:
     """How a question is to be charged, `policy` being what is declared."""
     if question.by_policy:
         return Rules(idle=question.idle, policy=tuple(policy))
-    terms = for_all(question.basis, question.lender_credit_percent)
+    terms = for_all(question.basis, question.lender_credit_percent, policy)
     return Rules(idle=question.idle, policy=terms)
 
 

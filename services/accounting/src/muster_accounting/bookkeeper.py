@@ -32,6 +32,7 @@ from muster_rating.attempts import Attempt
 from muster_rating.capacity import with_node_flavors
 from muster_rating.observations import by_attempt
 from muster_rating.periods import Period
+from muster_rating.policies import versions_in
 from muster_rating.prices import PriceBook
 from muster_rating.report import Books
 from muster_rating.rollups import UNROLLED, Roll, between, choose
@@ -137,10 +138,11 @@ class Bookkeeper:
         asked = asked_window(question.start_ms, question.end_ms)
         window = Window(asked.start_ms, max(asked.start_ms, min(asked.end_ms, through_ms)))
         rules = rules_of(question, self.view.declarations.policy)
+        by_lifo = all(version.by_lifo for version in versions_in(rules.policy, window))
         return await self._counted(
             window,
             lambda books: cost_report(question, rules, books, self.prices, through_ms),
-            rolled=UNROLLED.isdisjoint(question.by.split(",")),
+            rolled=by_lifo and UNROLLED.isdisjoint(question.by.split(",")),
             edges=[version.effective_from_ms for version in rules.policy],
         )
 
