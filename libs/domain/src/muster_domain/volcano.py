@@ -108,13 +108,15 @@ class Pod:
     `requests` is what it is charged for, `init_requests` (never less) what its node must have free
     when it starts. `containers` are the requests of each, in order; `pod_group` the gang's name in
     its own namespace. `priority` `None` was never set. `devices` are the indices of those it holds,
-    `instances` and `zones` its MIG instances and NUMA zones.
+    `instances` and `zones` its MIG instances and NUMA zones. Others of its gang depend on one that
+    `leads`.
     """
 
     namespace: str
     name: str
     pod_group: str = ""
     role: str = ""
+    leads: bool = False
     phase: PodPhase = PodPhase.PENDING
     node: str = ""
     nominated_node: str = ""

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from muster_domain.conditions import PreemptionReason, UnplaceableReason
+from muster_domain.job_policies import JobPolicies, TaskPolicies
 from muster_domain.nodes import Device, DeviceHealth, Node
 from muster_domain.queues import HyperNode, VolcanoQueue
 from muster_domain.volcano_scheduler import PluginOption, SchedulerConfiguration, Switch
@@ -232,3 +233,74 @@ def test_who_gets_seats_once_others_have_left_is_told_how_many_and_where() -> No
     explanation = answer.outcome.explanation
     assert explanation.message == ("waits for 8 gangs to leave n0, n1, n2, n3, n4, n5 and 2 more")
     assert (explanation.counts["gangs_leaving"], explanation.counts["nodes_awaited"]) == (8, 8)
+
+
+def of_tasks(identity: str, *depends: tuple[str, str], **tasks: tuple[int, int]) -> Workload:
+    """An elastic job: pods and the least of them by task; who depends on whom."""
+    pod_sets = tuple(
+        PodSet(name=name, count=count, min_count=least, requests={GPU: 4000})
+        for name, (count, least) in tasks.items()
+    )
+    policies = JobPolicies(
+        min_available=sum(least for _, least in tasks.values()),
+        tasks=tuple(
+            TaskPolicies(
+                name=name,
+                min_available=least,
+                depends_on=tuple(on for other, on in depends if other == name),
+            )
+            for name, (_, least) in tasks.items()
+        ),
+    )
+    return replace(job(identity, 1), pod_sets=pod_sets, job_policies=policies)
+
+
+GANGS_GIVE_SURPLUS = replace(
+    PREEMPTING,
+    tiers=((*PREEMPTING.tiers[0][::2], PluginOption(name="gang")), PREEMPTING.tiers[1]),
+)
+WAITING = (("worker", "ps"),)
+
+
+@pytest.mark.parametrize("scheduler", [PREEMPTING, GANGS_GIVE_SURPLUS], ids=["installed", "gang"])
+@pytest.mark.parametrize(
+    ("standing", "pods", "surplus"),
+    [
+        (job("e", 4, least=1), 1, (3,)),
+        (job("e", 4, least=1), 2, (2, 3)),
+        (job("e", 4, least=1), 3, (1, 2, 3)),
+        (of_tasks("e", ps=(2, 1), worker=(2, 1)), 1, (3,)),
+        (of_tasks("e", ps=(2, 1), worker=(2, 1)), 2, (1, 3)),
+        (of_tasks("e", ps=(2, 1), worker=(2, 2)), 1, (1,)),
+        (of_tasks("e", *WAITING, ps=(2, 1), worker=(2, 1)), 1, (3,)),
+        (of_tasks("e", ("main", "ps"), main=(2, 1), ps=(2, 1)), 1, (1,)),
+    ],
+    ids=[
+        "the highest index",
+        "the two highest",
+        "all but who leads",
+        "of the last task",
+        "no task below its minimum",
+        "not of a task at its minimum",
+        "who waits goes before who is waited for",
+        "who is waited for does not go though it comes last",
+    ],
+)
+def test_surplus_goes_from_the_end_and_never_who_leads(
+    scheduler: SchedulerConfiguration, standing: Workload, pods: int, surplus: tuple[int, ...]
+) -> None:
+    floor = table()
+    seated = sits(floor, standing)
+    high = job("high", pods, priority=9)
+    answer = ask(floor, high, [seated], rules=VolcanoRules(scheduler=scheduler))
+    assert answer.room is not None
+    assert answer.room.surplus == {"e": surplus}
+
+
+def test_a_gang_goes_whole_where_only_who_leads_it_or_its_minimum_would_do() -> None:
+    for standing, pods in ((job("e", 4, least=1), 4), (of_tasks("e", ps=(2, 1), worker=(2, 1)), 3)):
+        floor = table()
+        seated = sits(floor, standing)
+        answer = ask(floor, job("high", pods, priority=9), [seated])
+        assert answer.room is not None
+        assert (set(answer.room.victims), answer.room.surplus) == ({"e"}, {})

@@ -7,7 +7,7 @@ import pytest
 
 from muster_domain.queues import QueueState, VolcanoQueue
 from muster_domain.volcano import Pod, PodGroup
-from muster_scheduling.volcano import Plan, run_session
+from muster_scheduling.volcano import NodeShard, Plan, run_session
 
 from .builders import configure, evicted, gang, node, pod, queue, snapshot
 
@@ -285,6 +285,47 @@ def test_a_guarantee_is_never_taken() -> None:
         how=CAPACITY,
     )
     assert evicted(plan) == []
+
+
+def test_nobody_goes_where_the_node_would_still_refuse_the_pod() -> None:
+    """The port that it needs is another's, who stays."""
+    asked = pod("high", "high-0", host_ports=("tcp/80",))
+    wanted = gang("high", 1, [asked], queue="b", priority_class="high")
+    stays = held("y", "b", pod("y", "ya", on="n", host_ports=("tcp/80",)))
+    goes = held("x", "a", pod("x", "xa", on="n"))
+    for free, victims in ((False, []), (True, ["xa"])):
+        gangs = [goes, wanted] if free else [goes, stays, wanted]
+        nodes = [("n", "cpu=1" if free else "cpu=2")]
+        due = queue("b", deserved="cpu=2")
+        assert evicted(decide(nodes, gangs, queue("a"), due, how=CAPACITY)) == victims
+
+
+@pytest.mark.parametrize("how", [PREEMPT, RECLAIM], ids=["preempt", "reclaim"])
+@pytest.mark.parametrize(("mine", "hard"), [("n1", False), ("n2", False), ("n2", True)])
+def test_the_nodes_of_the_shard_make_room_first(how: object, mine: str, hard: bool) -> None:  # noqa: FBT001
+    theirs = "q" if how is PREEMPT else "a"
+    victims = held("x", theirs, pod("x", "n1", on="n1"), pod("x", "n2", on="n2"))
+    cluster = snapshot(
+        [node(name, "cpu=1") for name in ("n1", "n2")],
+        [victims, high("cpu=1")],
+        queues=[queue("q"), queue("a")],
+        priorities=PRIORITIES,
+    )
+    shard = NodeShard(nodes=frozenset({mine}), hard=hard)
+    assert evicted(run_session(replace(cluster, shard=shard), how)) == [mine]  # pyright: ignore[reportArgumentType]
+
+
+def test_of_equal_nodes_the_one_whose_pod_matters_least_makes_room() -> None:
+    plan = decide(
+        [("n1", "cpu=1"), ("n2", "cpu=1"), ("n3", "cpu=1")],
+        [
+            gang("mid", 0, [pod("mid", "mid-0", on="n1")], priority_class="mid"),
+            low(pod("low", "low-0", on="n2"), pod("low", "low-1", on="n3")),
+            high("cpu=1"),
+        ],
+        how=PREEMPT,
+    )
+    assert evicted(plan) == ["low-1"]
 
 
 NOW = 1_000_000

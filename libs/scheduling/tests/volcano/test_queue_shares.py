@@ -111,7 +111,7 @@ def test_a_queue_that_has_all_it_deserves_gets_nothing_though_nodes_are_free() -
 )
 def test_proportion_takes_back_what_is_above_deserved(held: list[str], expected: int) -> None:
     """Two equal queues on six: each deserves three, as long as both ask for it."""
-    victims = [pod("a", f"a-{n}", ask, on="n") for n, ask in enumerate(held)]
+    victims = [pod("a", f"held-{n}", ask, on="n") for n, ask in enumerate(held)]
     cluster = snapshot(
         [node("n", "cpu=6")],
         [

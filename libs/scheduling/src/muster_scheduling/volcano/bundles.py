@@ -29,7 +29,9 @@ def bundles_of(session: Session, job: Job, local: Iterable[Task], *, whole: bool
     A job that is not complete anyway can spare everything. The rest goes only with the whole job,
     and only if each of its tasks may be a victim.
     """
-    candidates = session.in_order(local, lambda left, right: -session.compare_tasks(left, right))
+    candidates = session.in_order(
+        local, lambda left, right: session.compare_victims(job, left, right)
+    )
     spared = _Slack(job)
     safe = [task for task in candidates if spared.take(task)]
     rest = [task for task in candidates if task not in safe]
@@ -42,8 +44,23 @@ def bundles_of(session: Session, job: Job, local: Iterable[Task], *, whole: bool
     return bundles
 
 
+def spare_of(candidates: Iterable[Task]) -> list[Task]:
+    """Those whose jobs keep more than their minimums, taking them one by one in this order (G5)."""
+    slacks: dict[str, _Slack] = {}
+    taken: dict[str, int] = {}
+    spare: list[Task] = []
+    for task in candidates:
+        job = task.gang
+        slack = slacks.setdefault(job.key, _Slack(job))
+        left = job.ready_count - taken.get(job.key, 0)
+        if left > job.min_member and slack.take(task):
+            taken[job.key] = taken.get(job.key, 0) + 1
+            spare.append(task)
+    return spare
+
+
 class _Slack:
-    """How much of a gang can go before one of its minimums is reached."""
+    """How much of a gang can go before one of its minimums is reached. Who leads it never can."""
 
     def __init__(self, job: Job) -> None:
         held = ALLOCATED | {TaskStatus.SUCCEEDED}
@@ -64,6 +81,8 @@ class _Slack:
         """Take a task if the gang stays complete, and remember it."""
         if not self._complete:
             return True
+        if task.pod.leads:
+            return False
         role_left = self._by_role.get(task.role, 0) - 1
         if self._spare < 1 or role_left < self._least_of_role.get(task.role, 0):
             return False

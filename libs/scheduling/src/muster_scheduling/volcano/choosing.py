@@ -47,7 +47,7 @@ def best_node(session: Session, task: Task, nodes: Mask) -> str:
     names, so that the choice is spread and yet always the same.
     """
     idle = nodes & session.nodes.fits_idle(task.init_requests)
-    own = _own_shard(session)
+    own = session.own_shard
     groups = [idle, nodes] if own is None else [idle & own, idle & ~own, nodes & own, nodes & ~own]
     candidates = next(group for group in groups if group.any())
     return highest(session, task, candidates, session.node_scores(task, candidates))
@@ -66,10 +66,3 @@ def _pick(session: Session, task: Task, tied: Vector) -> int:
     own = crc32(task.key.encode())
     mixed = (session.nodes.hashes[tied] ^ own) * _MIX & _MIX_MASK
     return int(tied[int(np.argmin(mixed))])
-
-
-def _own_shard(session: Session) -> Mask | None:
-    shard = session.snapshot.shard
-    if shard is None or shard.hard:
-        return None
-    return np.array([name in shard.nodes for name in session.nodes.names], np.bool_)

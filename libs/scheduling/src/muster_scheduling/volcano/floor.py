@@ -310,6 +310,7 @@ def _pod(  # noqa: PLR0913 - where a pod stands
         name=f"{workload.id}-{rank}",
         pod_group=workload.id if grouped else "",
         role=pod_set.name,
+        leads=seat is not None and _leads(workload, seat),
         phase=phase,
         node=seat.node if seat is not None else "",
         devices=seat.devices if seat is not None else {},
@@ -325,6 +326,12 @@ def _pod(  # noqa: PLR0913 - where a pod stands
         annotations=pod_set.annotations,
         created_at_ms=workload.created_at_ms,
     )
+
+
+def _leads(workload: Workload, pod: PodAssignment) -> bool:
+    """Whether others of the gang depend on a pod: its first rank, or a task that they wait for."""
+    tasks = workload.job_policies.tasks if workload.job_policies is not None else ()
+    return pod.rank == 0 or any(pod.pod_set in task.depends_on for task in tasks)
 
 
 def _rank(pod: str) -> int:
@@ -443,8 +450,9 @@ def _room(plan: Plan, key: str, least: int, standing: tuple[Standing, ...]) -> R
 
 
 def _is_surplus(each: Standing, going: set[int]) -> bool:
-    """Whether a gang is worth running without these ranks."""
-    if not each.workload.grows_by_itself or not each.started:
+    """Whether a gang is worth running without these ranks. Without who leads it, it never is."""
+    leaders = {pod.rank for pod in each.gang.placement.pods if _leads(each.workload, pod)}
+    if not each.workload.grows_by_itself or not each.started or going & leaders:
         return False
     left = Counter(pod.pod_set for pod in each.gang.placement.pods if pod.rank not in going)
     return all(left[name] >= least for name, least in _least_of(each.workload).items())

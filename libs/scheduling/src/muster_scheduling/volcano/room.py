@@ -1,17 +1,20 @@
 """Room for one task on one node, by evicting others there (X5, X7, Y3)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from muster_domain.mig import MIG_PREFIX
 from muster_scheduling.placement.columns import Mask
 from muster_scheduling.volcano.amounts import total_of
+from muster_scheduling.volcano.bundles import spare_of
 from muster_scheduling.volcano.job import Task
 from muster_scheduling.volcano.plan import EvictionReason
 from muster_scheduling.volcano.session import Session
 from muster_scheduling.volcano.statement import Statement
+
+_COMPARED_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,42 @@ class Claim:
     reason: EvictionReason
     candidate: Callable[[Task], bool]
     choose: Callable[[Task, Sequence[Task]], list[Task]]
+
+
+def rounds(session: Session, claim: Claim) -> list[Claim]:
+    """The claim as it is tried: where gangs have leaders, on what gangs can spare first."""
+    if not session.anyone_leads:
+        return [claim]
+
+    def spared(task: Task, candidates: Sequence[Task]) -> list[Task]:
+        return claim.choose(task, spare_of(candidates))
+
+    return [replace(claim, choose=spared), claim]
+
+
+def by_shard(session: Session, nodes: Mask) -> list[Mask]:
+    """Some nodes in the groups in which they are tried: those of a soft shard before others."""
+    own = session.own_shard
+    return [nodes] if own is None else [nodes & own, nodes & ~own]
+
+
+def in_turn(session: Session, rows: list[int], claim: Claim) -> list[int]:
+    """Nodes that are equally good: first where nobody is to go, then where the first to go is.
+
+    Of more than `_COMPARED_MAX` only so many are compared; the others follow in the order given.
+    """
+    first = {
+        row: next(iter(candidates_on(session, row, claim)), None) for row in rows[:_COMPARED_MAX]
+    }
+    job = claim.task.gang
+
+    def compare(left: int, right: int) -> int:
+        mine, other = first[left], first[right]
+        if mine is None or other is None:
+            return (mine is not None) - (other is not None)
+        return session.compare_victims(job, mine, other)
+
+    return [*session.in_order(rows[:_COMPARED_MAX], compare), *rows[_COMPARED_MAX:]]
 
 
 def candidates_on(session: Session, row: int, claim: Claim) -> list[Task]:
@@ -51,14 +90,17 @@ def victims_on(session: Session, row: int, claim: Claim) -> list[Task] | None:
     return victims
 
 
+def node_takes(session: Session, task: Task, row: int) -> bool:
+    """Whether a node will have room for a task and does not refuse it."""
+    return session.nodes.has_future(row, task.init_requests) and bool(
+        session.screen(task).passed[row]
+    )
+
+
 def fits_now(session: Session, task: Task, row: int) -> bool:
     """Whether the queue may hold a task, and a node will have room and does not refuse it."""
     queue = session.queue_of(task.gang)
-    return (
-        session.nodes.has_future(row, task.init_requests)
-        and session.allocatable(queue, task)
-        and bool(session.screen(task).passed[row])
-    )
+    return session.allocatable(queue, task) and node_takes(session, task, row)
 
 
 def evict_until_it_fits(session: Session, row: int, claim: Claim) -> Statement | None:

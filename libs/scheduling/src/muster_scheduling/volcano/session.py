@@ -56,6 +56,7 @@ class Session:
         self.jobs = jobs
         self.tree = tree
         self.total = nodes.total()
+        self.anyone_leads = any(pod.leads for pod in snapshot.pods)
         self.points = Points()
         self._local = LocalScores(nodes, self.points.local_score)
         self.binds: list[Bind] = []
@@ -73,6 +74,14 @@ class Session:
     def options(self) -> Iterable[PluginOption]:
         """Every configured plugin, in the order of the tiers."""
         return (plugin for tier in self.configuration.tiers for plugin in tier)
+
+    @property
+    def own_shard(self) -> Mask | None:
+        """The nodes that are used first; `None` where none are. A hard shard refuses all others."""
+        shard = self.snapshot.shard
+        if shard is None or shard.hard:
+            return None
+        return np.array([name in shard.nodes for name in self.nodes.names], np.bool_)
 
     def tell(self, point: Point[TaskHook], task: Task) -> None:
         """Tell plugins that a task got or lost its place."""
@@ -192,13 +201,13 @@ class Session:
         )
 
     def compare_victims(self, preemptor: Job, left: Task, right: Task) -> int:
-        """Who of two victims goes first (P8)."""
+        """Who of two victims goes first (P8); of one gang, who leads it goes last."""
         if left.job is None or right.job is None:
             return _compare(left.job is not None, right.job is not None) or _compare(
                 left.key, right.key
             )
         if left.job is right.job:
-            return -self.compare_tasks(left, right)
+            return left.pod.leads - right.pod.leads or -self.compare_tasks(left, right)
         if left.job.queue == right.job.queue:
             return -self.compare_jobs(left.job, right.job)
         queues = self.queue_of(left.job), self.queue_of(right.job)

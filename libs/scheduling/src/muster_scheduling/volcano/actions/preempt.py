@@ -5,17 +5,25 @@ least: who may go is taken away and returned as far as the task still fits, best
 Jobs bound to HyperNodes are left to gangpreempt.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from muster_scheduling.placement.columns import Mask
 from muster_scheduling.volcano.arguments import Arguments
 from muster_scheduling.volcano.cheapest import cheapest_room
 from muster_scheduling.volcano.job import VICTIM_STATUSES, Job, Task
 from muster_scheduling.volcano.line import Line, jobs_by_queue
 from muster_scheduling.volcano.plan import EvictionReason
-from muster_scheduling.volcano.room import Claim, curable_nodes, evict_until_it_fits
+from muster_scheduling.volcano.room import (
+    Claim,
+    by_shard,
+    curable_nodes,
+    evict_until_it_fits,
+    in_turn,
+    rounds,
+)
 from muster_scheduling.volcano.session import Session
 from muster_scheduling.volcano.statement import Statement
 
@@ -89,12 +97,25 @@ class _Rounds:
 
         claim = Claim(task, EvictionReason.PREEMPT, candidate, session.preemptable)
         nodes = curable_nodes(session, task)
+        for asked in rounds(session, claim):
+            for group in by_shard(session, nodes):
+                room = self._room_on(group, asked)
+                if room is not None:
+                    return room
+        return None
+
+    def _room_on(self, nodes: Mask, claim: Claim) -> Statement | None:
         if self.cheapest:
-            return cheapest_room(session, nodes, claim)
-        scores = session.node_scores(task, nodes)
-        rows = np.flatnonzero(nodes)
-        for row in rows[np.argsort(-scores[rows], kind="stable")].tolist():
-            statement = evict_until_it_fits(session, row, claim)
+            return cheapest_room(self.session, nodes, claim)
+        for row in self._best_first(nodes, claim):
+            statement = evict_until_it_fits(self.session, row, claim)
             if statement is not None:
                 return statement
         return None
+
+    def _best_first(self, nodes: Mask, claim: Claim) -> Iterator[int]:
+        """Nodes by their score; of equal ones first where the least important would go."""
+        scores = self.session.node_scores(claim.task, nodes)
+        rows = np.flatnonzero(nodes)
+        for score in np.unique(scores[rows])[::-1]:
+            yield from in_turn(self.session, rows[scores[rows] == score].tolist(), claim)

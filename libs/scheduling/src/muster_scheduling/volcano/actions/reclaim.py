@@ -5,10 +5,20 @@ A job of a hard topology is left to gangreclaim, which looks at whole domains.
 
 import numpy as np
 
+from muster_scheduling.placement.columns import Mask
 from muster_scheduling.volcano.job import Job, Task
 from muster_scheduling.volcano.line import Line, Turns, jobs_by_queue
 from muster_scheduling.volcano.plan import EvictionReason, TaskStatus
-from muster_scheduling.volcano.room import Claim, candidates_on, curable_nodes, victims_on
+from muster_scheduling.volcano.room import (
+    Claim,
+    by_shard,
+    candidates_on,
+    curable_nodes,
+    in_turn,
+    node_takes,
+    rounds,
+    victims_on,
+)
 from muster_scheduling.volcano.session import Session
 from muster_scheduling.volcano.statement import Statement
 
@@ -58,12 +68,21 @@ def _room(session: Session, task: Task) -> Statement | None:
         return queue is not None and queue.name != own and queue.reclaimable
 
     claim = Claim(task, EvictionReason.RECLAIM, candidate, session.reclaimable)
-    for row in np.flatnonzero(curable_nodes(session, task)).tolist():
-        if not candidates_on(session, row, claim):
-            continue
-        statement = _evict_until_enough(session, row, claim)
-        if statement is not None:
-            return statement
+    nodes = curable_nodes(session, task)
+    for asked in rounds(session, claim):
+        for group in by_shard(session, nodes):
+            statement = _room_on(session, group, asked)
+            if statement is not None:
+                return statement
+    return None
+
+
+def _room_on(session: Session, nodes: Mask, claim: Claim) -> Statement | None:
+    for row in in_turn(session, np.flatnonzero(nodes).tolist(), claim):
+        if candidates_on(session, row, claim):
+            statement = _evict_until_enough(session, row, claim)
+            if statement is not None:
+                return statement
     return None
 
 
@@ -73,10 +92,10 @@ def _evict_until_enough(session: Session, row: int, claim: Claim) -> Statement |
         return None
     statement = Statement(session)
     for victim in victims:
-        if session.nodes.has_future(row, claim.task.init_requests):
+        if node_takes(session, claim.task, row):
             break
         statement.evict(victim, claim.reason, claim.task.gang.key)
-    if not session.nodes.has_future(row, claim.task.init_requests):
+    if not node_takes(session, claim.task, row):
         statement.discard()
         return None
     statement.pipeline(claim.task, session.nodes.names[row])

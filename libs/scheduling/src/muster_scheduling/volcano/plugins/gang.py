@@ -1,14 +1,14 @@
 """gang: all members of a job start together, or none does (G1 to G8).
 
 A job is invalid without enough pods, roles or sub-groups; ready once enough have nodes; starving
-while it lacks members that nobody makes room for. Victims never bring a gang to its minimum or
-below. Jobs that are not ready go before those that only grow.
+while it lacks members that nobody makes room for. Victims never bring a gang, one of its roles or a
+policy of its sub-groups below its minimum, and who leads a gang is none. Jobs that are not ready go
+before those that only grow.
 """
 
-from collections.abc import Sequence
-
 from muster_domain.volcano_scheduler import PluginOption
-from muster_scheduling.volcano.job import ALLOCATED, Job, SubJob, Task
+from muster_scheduling.volcano.bundles import spare_of
+from muster_scheduling.volcano.job import ALLOCATED, Job, SubJob
 from muster_scheduling.volcano.plan import TaskStatus, Verdict
 from muster_scheduling.volcano.points import Invalid, Vote
 from muster_scheduling.volcano.session import Session
@@ -29,8 +29,8 @@ def open_gang(session: Session, option: PluginOption) -> None:
     points.sub_job_pipelined.add(option, _sub_job_pipelined)
     points.sub_job_order.add(option, _sub_job_order)
     points.job_order.add(option, _job_order)
-    points.preemptable.add(option, _victims)
-    points.reclaimable.add(option, _victims)
+    points.preemptable.add(option, lambda _, candidates: spare_of(candidates))
+    points.reclaimable.add(option, lambda _, candidates: spare_of(candidates))
 
 
 def _invalid(job: Job) -> Invalid | None:
@@ -77,16 +77,3 @@ def _job_order(left: Job, right: Job) -> int:
 
 def _sub_job_order(left: SubJob, right: SubJob) -> int:
     return left.ready - right.ready
-
-
-def _victims(_: Task, candidates: Sequence[Task]) -> list[Task]:
-    """Candidates whose jobs keep more than their minimum, taking them one by one (G5)."""
-    taken: dict[str, int] = {}
-    victims: list[Task] = []
-    for task in candidates:
-        job = task.gang
-        left = job.ready_count - taken.get(job.key, 0)
-        if left > job.min_member:
-            taken[job.key] = taken.get(job.key, 0) + 1
-            victims.append(task)
-    return victims
