@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from muster.cli.output import stdout
+from muster.cli.output import stderr, stdout
 from muster_domain.errors import InvalidValue
 from muster_simulation.plot import write_plot
 from muster_simulation.premises import Happening
@@ -53,7 +53,7 @@ def simulate(
     The decisions are those of the running services. -o json prints every happening as one line, and
     the summary as the last. Ends with 1 when the file expects something that did not happen.
     """
-    console = Console(stderr=True)
+    console = stderr()
     try:
         scenario = _with_trace(load_scenario(file), trace)
         tell = _print_line if output is Output.JSON else _say_nothing

@@ -1,5 +1,6 @@
 """`muster up`: the whole of Muster on this machine, for development and for trying it out."""
 
+import shlex
 import signal
 import threading
 from pathlib import Path
@@ -10,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from muster.cli.output import stderr
 from muster_contracts.subjects import Service
 from muster_domain.errors import MusterError
 from muster_stack.demo.command import demo
@@ -52,7 +54,7 @@ def up(  # noqa: PLR0913 - one parameter for each option
     log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR")] = "INFO",
 ) -> None:
     """Run NATS, Valkey and every service here until Ctrl-C. Data stays for the next time."""
-    console = Console(stderr=True)
+    console = stderr()
     stop = threading.Event()
     starting = True
 
@@ -103,9 +105,10 @@ def _describe(console: Console, stack: Stack) -> None:
     console.print(f"console    {stack.console_url}", highlight=False)
     console.print(f"logs       {stack.folder / 'log'}", highlight=False)
     console.print(f"secrets    {stack.folder / 'secrets.env'}", highlight=False)
+    kept_secrets = shlex.quote(str(stack.folder / "secrets.env"))
     console.print(
         f"\nIn another terminal:\n"
         f"  export MUSTER_URL={stack.gateway_url}\n"
-        f"  export MUSTER_TOKEN=$(sed -n s/^MUSTER_TOKEN_ADMIN=//p {stack.folder}/secrets.env)",
+        f"  export MUSTER_TOKEN=$(sed -n s/^MUSTER_TOKEN_ADMIN=//p {kept_secrets})",
         highlight=False,
     )
