@@ -29,8 +29,9 @@ class _Member:
 def join(loaded: Sequence[Loaded]) -> tuple[Loaded, ...]:
     """Join what belongs together; the order of the file stays."""
     result = _join_pods(loaded)
-    _warn_overlapping_flavors(result)
-    _warn_written_twice(result)
+    if len(result) > 1:
+        _warn_overlapping_flavors(result)
+        _warn_written_twice(result)
     return _apply_pod_groups(result)
 
 

@@ -78,7 +78,8 @@ def _load(written: Iterable[SourceDocument], source: str, options: LoadOptions) 
         problems += item.report.problems
         warnings += item.report.warnings
         if item.document is not None:
-            documents.append(replace(item.document, warnings=item.report.warnings))
+            told = item.report.warnings
+            documents.append(replace(item.document, warnings=told) if told else item.document)
     if problems:
         raise ManifestError(tuple(dict.fromkeys(problems)))
     return LoadResult(documents=tuple(documents), warnings=tuple(warnings))

@@ -1,7 +1,7 @@
 """Pod templates: what one pod asks for and what it runs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from muster_domain.selectors import Labels, NodeDemand
 from muster_domain.time_slicing import SHARED_GPU
@@ -158,15 +158,15 @@ def _read_named_container(reader: ObjectReader, before: list[Container]) -> Cont
     reader.accept(*_CONTAINER_FIELDS_ACCEPTED)
     reader.not_acted_on(*_CONTAINER_FIELDS_NOT_ACTED_ON)
     name = reader.required_text("name")
-    if name in {container.name for container in before}:
+    if any(container.name == name for container in before):
         reader.rule("name", f"a second container {name!r}", "give it a name of its own")
-    return replace(read_container(reader), name=name)
+    return read_container(reader, name)
 
 
-def read_container(reader: ObjectReader) -> Container:
-    """Read what a container runs; its name is the caller's to give."""
+def read_container(reader: ObjectReader, name: str) -> Container:
+    """Read what a container of that name runs."""
     return Container(
-        name="",
+        name=name,
         image=reader.text("image"),
         command=reader.texts("command"),
         args=reader.texts("args"),

@@ -42,7 +42,7 @@ def read_document(written: SourceDocument, source: str, options: LoadOptions) ->
     if not isinstance(written.value, dict):
         report.problem((), "not an object", "write apiVersion:, kind: and metadata:")
         return Loaded(document=None, report=report)
-    reader = ObjectReader(written.value, (), report, options)
+    reader = ObjectReader(written.value, report, options)
     found = _read_object(reader)
     if found is None:
         return Loaded(document=None, report=report)
@@ -102,7 +102,7 @@ def _set_aside(content: Content, why: str) -> Content:
 def _read_component(reader: ObjectReader, namespace: str) -> JobSubmission | None:
     """Read an object inside an AppWrapper."""
     options = replace(reader.options, default_namespace=namespace)
-    inner = ObjectReader(reader.values, reader.path, reader.report, options)
+    inner = reader.again(options)
     reader.accept_all()
     found = _read_object(inner)
     content = found[1] if found else None

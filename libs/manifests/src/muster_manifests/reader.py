@@ -22,6 +22,9 @@ from muster_manifests.problems import Path, Report
 
 E = TypeVar("E", bound=StrEnum)
 
+Place = tuple["Place | None", str | int]
+"""A place in a document: the one above it and the step from there; None is the document itself."""
+
 INT32_MAX = 2**31 - 1
 _NO_ALIASES: Mapping[str, str] = {}
 _SHOWN_MAX = 60
@@ -47,18 +50,38 @@ class LoadOptions:
 
 
 class ObjectReader:
-    """Reads the fields of one mapping."""
+    """Reads the fields of one mapping.
+
+    A job has some thirty mappings, most of them without a finding, so the path to each is put
+    together only when it is asked for.
+    """
+
+    __slots__ = ("_asked", "_lists", "_objects", "_place", "_values", "options", "report")
 
     def __init__(
-        self, values: Mapping[str, Plain], path: Path, report: Report, options: LoadOptions
+        self,
+        values: Mapping[str, Plain],
+        report: Report,
+        options: LoadOptions,
+        place: "Place | None" = None,
     ) -> None:
-        self.path = path
         self.report = report
         self.options = options
         self._values = values
+        self._place = place
         self._asked: set[str] = set()
         self._objects: dict[str, ObjectReader] = {}
         self._lists: dict[str, tuple[ObjectReader, ...]] = {}
+
+    @property
+    def path(self) -> Path:
+        """Where the mapping stands in its document."""
+        steps: list[str | int] = []
+        place = self._place
+        while place is not None:
+            place, step = place
+            steps.append(step)
+        return tuple(reversed(steps))
 
     def __contains__(self, key: str) -> bool:
         return self._values.get(key) is not None
@@ -101,11 +124,12 @@ class ObjectReader:
 
     def text(self, key: str, default: str = "") -> str:
         """Return a text."""
-        value = self.raw(key)
-        if value is None:
-            return default
+        self._asked.add(key)
+        value = self._values.get(key)
         if isinstance(value, str):
             return value
+        if value is None:
+            return default
         self._wrong_type(key, value, "text", f"write {key}: {json.dumps(_as_text(value))}")
         return default
 
@@ -178,9 +202,11 @@ class ObjectReader:
 
     def quantities(self, key: str) -> dict[str, int]:
         """Return quantities by resource name, in milli-units; none may be below zero."""
+        if self.raw(key) is None:
+            return {}
         reader = self.object(key)
         result: dict[str, int] = {}
-        for name in reader.keys:
+        for name in reader.values:
             value = reader.quantity(name)
             if value is not None and value < 0:
                 reader.problem(name, "below zero", "write 0 or more")
@@ -218,8 +244,10 @@ class ObjectReader:
 
     def text_map(self, key: str) -> dict[str, str]:
         """Return texts by key, as labels and annotations are."""
+        if self.raw(key) is None:
+            return {}
         reader = self.object(key)
-        return {name: reader.text(name) for name in reader.keys}
+        return {name: reader.text(name) for name in reader.values}
 
     def time_ms(self, key: str) -> int | None:
         """Return an RFC 3339 time as milliseconds since 1970, or None where none is written."""
@@ -241,20 +269,23 @@ class ObjectReader:
         if value is not None and not isinstance(value, dict):
             self._wrong_type(key, value, "a mapping", f"write {key}: and its fields below")
             value = None
-        child = self._objects[key] = self._child(value or {}, (*self.path, key))
+        child = self._objects[key] = self._child(value or {}, (self._place, key))
         return child
 
     def objects(self, key: str) -> tuple["ObjectReader", ...]:
         """Return the readers of the mappings in the list under the key."""
+        if self.raw(key) is None:
+            return ()
         if key not in self._lists:
             readers: list[ObjectReader] = []
             for index, item in enumerate(self._items(key)):
-                path = (*self.path, key, index)
                 if isinstance(item, dict):
-                    readers.append(self._child(item, path))
+                    readers.append(self._child(item, ((self._place, key), index)))
                 else:
                     self.report.problem(
-                        path, f"{_as_text(item)} is not a mapping", "write - name: ..."
+                        (*self.path, key, index),
+                        f"{_as_text(item)} is not a mapping",
+                        "write - name: ...",
                     )
             self._lists[key] = tuple(readers)
         return self._lists[key]
@@ -269,19 +300,25 @@ class ObjectReader:
 
     def not_acted_on(self, *keys: str, why: str = "not acted upon") -> None:
         """Take keys with a warning that they have no effect."""
-        self._asked.update(keys)
         if self._values.keys().isdisjoint(keys):
             return
+        self._asked.update(keys)
         for key in keys:
             if self._values.get(key) not in (None, [], {}, "", False):
                 self.warn(key, why)
 
+    def again(self, options: LoadOptions) -> "ObjectReader":
+        """A reader of the same mapping that nothing has been asked of, with other options."""
+        return ObjectReader(self._values, self.report, options, self._place)
+
     def report_unknown(self) -> None:
         """Warn about every key, here and below, that no reader asked for."""
-        for key in self._values:
-            if key not in self._asked:
-                near = difflib.get_close_matches(key, sorted(self._asked), n=1)
-                self.warn(key, "unknown field, ignored", f"did you mean {near[0]}?" if near else "")
+        if not self._asked.issuperset(self._values):
+            for key in self._values:
+                if key not in self._asked:
+                    near = difflib.get_close_matches(key, sorted(self._asked), n=1)
+                    fix = f"did you mean {near[0]}?" if near else ""
+                    self.warn(key, "unknown field, ignored", fix)
         for child in self._objects.values():
             if child.present:
                 child.report_unknown()
@@ -298,8 +335,8 @@ class ObjectReader:
         self._wrong_type(key, value, "a list", f"write {key}: [...]")
         return []
 
-    def _child(self, values: dict[str, Plain], path: Path) -> "ObjectReader":
-        return ObjectReader(values, path, self.report, self.options)
+    def _child(self, values: dict[str, Plain], place: "Place") -> "ObjectReader":
+        return ObjectReader(values, self.report, self.options, place)
 
     def _wrong_type(self, key: str, value: Plain, wanted: str, fix: str) -> None:
         self.problem(key, f"{_as_text(value)} is not {wanted}", fix)

@@ -51,6 +51,8 @@ def read_requests(
     owner: ObjectReader, key: str = "resources", *, ranges: tuple[LimitRange, ...] = ()
 ) -> dict[str, int]:
     """Read `resources` of a container or pod; a missing request is its limit (R-11)."""
+    if owner.raw(key) is None and not ranges:
+        return {}
     resources = owner.object(key)
     resources.not_acted_on("claims")
     limits = resources.quantities("limits")

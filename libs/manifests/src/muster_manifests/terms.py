@@ -43,11 +43,9 @@ def equalities(labels: Labels) -> tuple[Requirement, ...]:
 
 def read_node_demand(spec: ObjectReader) -> NodeDemand:
     """Read a pod spec's `nodeSelector`, `affinity` and `tolerations`."""
-    affinity = spec.object("affinity")
-    affinity.not_acted_on("podAffinity", "podAntiAffinity")
     return NodeDemand(
         node_selector=spec.text_map("nodeSelector"),
-        affinity=_node_affinity(affinity.object("nodeAffinity")),
+        affinity=_affinity(spec),
         tolerations=read_tolerations(spec, "tolerations"),
     )
 
@@ -95,6 +93,14 @@ def _taint(item: ObjectReader) -> Taint:
         effect=effect or TaintEffect.NO_SCHEDULE,
         value=item.text("value"),
     )
+
+
+def _affinity(spec: ObjectReader) -> NodeAffinity:
+    if spec.raw("affinity") is None:
+        return NodeAffinity()
+    affinity = spec.object("affinity")
+    affinity.not_acted_on("podAffinity", "podAntiAffinity")
+    return _node_affinity(affinity.object("nodeAffinity"))
 
 
 def _node_affinity(affinity: ObjectReader) -> NodeAffinity:

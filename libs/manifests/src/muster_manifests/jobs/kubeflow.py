@@ -70,7 +70,7 @@ def read_train_job(manifest: Manifest) -> JobSubmission:
         trainer.warn(
             "resourcesPerNode", "no resources asked for: charged zero", "write resourcesPerNode"
         )
-    container = replace(read_container(trainer), name="node")
+    container = read_container(trainer, "node")
     pod_set = PodSet(
         name="node",
         count=trainer.integer("numNodes", 1, low=1),

@@ -62,7 +62,7 @@ def load_session_objects(
     for written in manifests:
         report = Report(source, {}, admission_rules=options.admission_rules)
         value = PlainBuilder(source).build(written)
-        reader = ObjectReader(value if isinstance(value, dict) else {}, (), report, options)
+        reader = ObjectReader(value if isinstance(value, dict) else {}, report, options)
         kind = reader.text("kind")
         if kind in _KINDS:
             metadata = read_metadata(reader, namespaced=kind not in _CLUSTER_WIDE)

@@ -49,7 +49,7 @@ def load_scheduler(text: str | bytes, *, source: str) -> LoadedScheduler:
     value = documents[0].value if len(documents) == 1 else None
     configuration = SchedulerConfiguration(actions=_DEFAULT_ACTIONS, tiers=())
     if isinstance(value, dict):
-        reader = ObjectReader(value, (), report, LoadOptions())
+        reader = ObjectReader(value, report, LoadOptions())
         configuration = _read(reader)
         reader.report_unknown()
     else:
