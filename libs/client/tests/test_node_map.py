@@ -11,13 +11,13 @@ from .examples import card, domains, node_row, nodes, shown
 
 def test_the_map_draws_every_card_in_its_domain() -> None:
     assert shown(node_map(nodes(), domains(), 90, wide=True)) == [
-        "3 nodes (1 cordoned), GPUs free 1/12",
+        "3 nodes (1 cordoned), GPUs free 1/10",
         "",
         "dc  block > rack",
         "block b  1/8 GPUs free, 1 of 2 nodes not ready",
-        "  rack r1  0/4 GPUs free",
+        "  rack r1  1/4 GPUs free",
         "    n1      a b x ?    1/4  team-a/train, team-b/eval",
-        "  rack r2  1/4 GPUs free, 1 of 1 nodes not ready",
+        "  rack r2  0/4 GPUs free, 1 of 1 nodes not ready",
         "    node-2  · · · ·    4/4  cordoned",
         "",
         "in no topology",
@@ -25,8 +25,8 @@ def test_the_map_draws_every_card_in_its_domain() -> None:
         "    card 0: team-a/x 50 %, team-b/y 25 %, free 0 %",
         "    card 1: team-a/x 50 %, free 0 %",
         "",
-        "· free   x failed   ? used outside Muster   a team-a   b team-b   A shared card",
-        "& shared by several teams",
+        "· free   x failed   ? used outside Muster   a team-a   b team-b   A part of a card",
+        "& parts of several teams",
     ]
 
 

@@ -30,6 +30,7 @@ from muster_domain.nodes import DomainCount, TopologyAssignment
 from muster_domain.states import Admission, EvictionCount, PodSetAdmission
 
 from .examples import GPU, nodes, quota_row, quotas, row, shown, waiting
+from .test_fit import page as fit_page
 
 ESTIMATE = "estimate 25-70 min (history of 41 admissions)"
 
@@ -40,6 +41,7 @@ def test_a_waiting_job_is_explained_line_by_line() -> None:
         "asks     8 x nvidia.com/gpu, cpu 4, priority 500",
         "flavor a100   quota 16 used 12 free 4; may borrow 2 from cohort -> short by 2",
         "flavor h100   not tried: nodeSelector model=a100",
+        "largest  not known: placement does not answer",
         "ahead    aaaaaaaa (team-a, 8 GPUs, anna), (another namespace) (1 GPUs), 4 more",
         "preempt  none: 2 candidates are higher or equal priority",
         "would start if  2 more GPUs free in cohort gpu, or ask 6 GPUs",
@@ -82,16 +84,11 @@ def test_a_running_job_is_explained_by_its_seats() -> None:
     assert lines[3] == "seat     main rank 0: n1 nvidia.com/gpu 0,3  in dc b/r1"
 
 
-def test_a_gang_without_seats_is_told_how_much_of_it_would_fit() -> None:
-    message = "6 of 8 members can be seated, in rack b; main: 6/9 nodes fit"
-    why = Explanation(
-        reason="TopologyPlacementFailed",
-        message=message,
-        counts={"members_asked": 8, "members_seated": 6},
-    )
-    lines = explain(replace(waiting(), explanation=why), 0)
-    assert lines[2] == "largest  gang of this shape that finds seats: 6 of 8"
-    assert lines[-1] == f"because  {message}"
+def test_who_seeks_seats_is_told_where_there_are_some_if_placement_answers() -> None:
+    lines = explain(waiting(), 0, fit=fit_page())
+    assert lines[4].startswith("largest  gang of this shape that finds seats now: 2 of 4")
+    assert lines[5].startswith("place    the whole floor: 2 of 4 fit")
+    assert explain(waiting(), 0)[4] == "largest  not known: placement does not answer"
 
 
 def test_quota_bars_and_their_numbers() -> None:
@@ -164,7 +161,7 @@ def test_the_table_of_nodes_shows_how_cards_are_divided() -> None:
     first = replace(page.nodes[0], devices=(card,), allocatable_milli=offer, free_milli=offer)
     lines = shown(node_table(replace(page, nodes=(first,)), 5000, wide=True))
     assert "GEOMETRY" in lines[0]
-    assert "375m/1" in lines[1]
+    assert "0.375/1" in lines[1]
     geometry = (
         "0: 1g.10gb@0 used outside Muster, 1g.10gb@1 idle, 3g.40gb@4 team-a/x, 3 of 8 slices free"
     )

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from muster_admission.queries import ANSWERS
+from muster_admission.ways import ways_of
 from muster_contracts import codec
 from muster_contracts.fit import Asked
 from muster_contracts.queries import Query
@@ -58,6 +59,14 @@ def test_who_waits_could_seek_seats_in_each_flavor_of_the_cards(house: House) ->
         [("leader", 1, {"cpu": "any"}), (worker.name, 2, {GPU: "new", "cpu": "any"})],
         [("leader", 1, {"cpu": "any"}), (worker.name, 2, {GPU: "old", "cpu": "any"})],
     ]
+
+
+def test_in_a_queue_that_limits_nothing_of_it_there_is_one_way(house: House) -> None:
+    wanted = workload("w1")
+    unlimited = replace(wanted, pod_sets=(replace(wanted.pod_sets[0], requests={"memory": 1}),))
+    entry = house.machine.book.view.catalog.queues["cq"]
+    (admission,) = ways_of(unlimited, entry)
+    assert [(each.count, dict(each.flavors)) for each in admission.pod_sets] == [(1, {})]
 
 
 def test_who_holds_quota_seeks_seats_with_that(house: House) -> None:

@@ -52,13 +52,15 @@ class FitQuestion:
 class PodSetAsked:
     """`pods` equal pods, each of which asks for these milli-units, in these flavors.
 
-    `level` is the label, or the tier, that they want to share a domain of; it is empty where they
-    may sit anywhere. `required` when they sit nowhere else.
+    `main` is the resource that they are short of first. `level` is the label, or the tier, that they
+    want to share a domain of; it is empty where they may sit anywhere. `required` when they sit
+    nowhere else.
     """
 
     name: str
     pods: int
     requests_milli: Mapping[str, int]
+    main: str
     flavors: tuple[str, ...]
     level: str = ""
     required: bool = False

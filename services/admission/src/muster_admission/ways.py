@@ -11,13 +11,11 @@ def ways_of(workload: Workload, entry: QueueEntry) -> tuple[Admission, ...]:
     """The whole of it in each flavor of the resource group that matters most, in their order.
 
     That is the group of its cards, or of what it asks for first by name. The other groups count
-    with their first flavor.
+    with their first flavor. In a queue that limits nothing of it there is one way, in no flavor.
     """
     wanted = {name for pod_set in workload.pod_sets for name in pod_set.requests}
     covered = sorted(wanted & entry.group_of.keys(), key=lambda name: (not is_extended(name), name))
-    if not covered:
-        return ()
-    main = entry.group_of[covered[0]]
+    main = entry.group_of[covered[0]] if covered else Group(-1, frozenset(), ("",))
     return tuple(
         Admission(
             cluster_queue=entry.name,

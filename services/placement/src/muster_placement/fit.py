@@ -141,6 +141,7 @@ def _asked(found: Plan, wanted: NetworkTopology | None, bound: int | None) -> Po
         name=pod_set.name,
         pods=pod_set.count,
         requests_milli=pod_set.requests,
+        main=_main(pod_set.requests),
         flavors=tuple(flavor.name for flavor in pod_set.flavors),
         level=level,
         required=required,

@@ -17,6 +17,7 @@ from muster.client import Client, StreamEvent, seated_on
 from muster.errors import ExitCode, Unreachable
 from muster.following import OUTAGE_MAX_S, RETRY_S
 from muster.rendering.cost import cost_csv, cost_table
+from muster.rendering.explain import SEEKING
 from muster.rendering.explain import explain as explanation
 from muster.rendering.floor import Floor
 from muster.rendering.node_map import largest_gang_table, node_map
@@ -26,9 +27,10 @@ from muster.rendering.turns import turn_lines
 from muster.rendering.workloads import decision_line, workload_table
 from muster_contracts import codec
 from muster_contracts.api import Books
+from muster_contracts.fit import FitPage
 from muster_contracts.floor import DomainPage
 from muster_contracts.jobs import Decision
-from muster_contracts.queries import NodePage, Phase
+from muster_contracts.queries import NodePage, Phase, WorkloadDetail
 from muster_domain.money import IdlePolicy
 
 LIVE = [phase.value for phase in Phase if phase is not Phase.FINISHED]
@@ -127,8 +129,20 @@ def explain(
     """Say why a job waits, with the numbers, and what would help."""
     with connect() as client:
         detail = client.workload(refer(workload, namespace))
-        on = seated_on(client, detail) if output in (Format.TABLE, Format.WIDE) else ()
-    emit(detail, output, lambda _wide: lines(explanation(detail, now_ms(), on)))
+        for_people = output in (Format.TABLE, Format.WIDE)
+        on = seated_on(client, detail) if for_people else ()
+        fit = _fit(client, detail) if for_people else None
+    emit(detail, output, lambda _wide: lines(explanation(detail, now_ms(), on, fit)))
+
+
+def _fit(client: Client, detail: WorkloadDetail) -> FitPage | None:
+    """Where it would find seats, if it seeks any and placement answers."""
+    if detail.row.phase not in SEEKING:
+        return None
+    try:
+        return client.fit(detail.row.id)
+    except Unreachable:
+        return None
 
 
 def quota(

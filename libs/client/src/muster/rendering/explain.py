@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Mapping
 
 from muster.durations import short
+from muster.rendering.fit import fit_lines
 from muster.rendering.turns import turn_lines
 from muster.rendering.words import asks, gpus_milli, is_gpu, short_id
+from muster_contracts.fit import FitPage
 from muster_contracts.queries import (
     Ahead,
     NodeRow,
@@ -19,15 +21,28 @@ from muster_domain.quantity import format_quantity
 _AHEAD_SHOWN = 5
 _NOT_TRIED = f"{PendingReason.NO_MATCHING_FLAVOR}: "
 _MINUTE_MS = 60_000
+_NOT_KNOWN = "largest  not known: placement does not answer"
+SEEKING = frozenset({Phase.PENDING, Phase.RESERVED})
+"""Whoever is in one of these would like seats."""
 
 
-def explain(detail: WorkloadDetail, now_ms: int, nodes: Iterable[NodeRow] = ()) -> list[str]:
-    """The lines of an explanation; `nodes` are those that it sits on, as far as they are known."""
+def explain(
+    detail: WorkloadDetail,
+    now_ms: int,
+    nodes: Iterable[NodeRow] = (),
+    fit: FitPage | None = None,
+) -> list[str]:
+    """The lines of an explanation.
+
+    `nodes` are those that it sits on, `fit` is where it would sit, as far as these are known.
+    """
     row = detail.row
     lines = [_verdict(detail, now_ms), f"asks     {_asks(detail)}, priority {row.priority}"]
     if row.pods_now is not None:
         lines.append(f"pods     {row.message}")
     lines += [_flavor(verdict) for verdict in _distinct(detail.explanation.flavors)]
+    if row.phase in SEEKING:
+        lines += [_NOT_KNOWN] if fit is None else fit_lines(fit)
     if row.phase is Phase.PENDING:
         lines += _pending(detail)
         lines += turn_lines(detail.turns)
@@ -111,7 +126,7 @@ def _flavor(verdict: FlavorVerdict) -> str:
 
 def _pending(detail: WorkloadDetail) -> list[str]:
     explanation = detail.explanation
-    lines = _largest(detail)
+    lines: list[str] = []
     if detail.ahead_total:
         shown = [_ahead(ahead) for ahead in detail.ahead[:_AHEAD_SHOWN]]
         left = detail.ahead_total - len(shown)
@@ -160,15 +175,6 @@ def _ahead(ahead: Ahead) -> str:
     what = f"{format_quantity(cards)} GPUs" if cards else asks(ahead.requests_milli)
     about = ", ".join(part for part in (ahead.namespace, what, ahead.user) if part)
     return f"{short_id(ahead.id) or ahead.name} ({about})"
-
-
-def _largest(detail: WorkloadDetail) -> list[str]:
-    """How much of a gang found seats when it last asked; it asks again whenever some come free."""
-    counts = detail.explanation.counts
-    if "members_seated" not in counts:
-        return []
-    seated, asked = counts["members_seated"], counts.get("members_asked", detail.row.pods)
-    return [f"largest  gang of this shape that finds seats: {seated} of {asked}"]
 
 
 def _placed(detail: WorkloadDetail, nodes: Mapping[str, NodeRow]) -> list[str]:

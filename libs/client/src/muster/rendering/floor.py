@@ -1,6 +1,6 @@
 """The floor as a tree: topologies, the domains inside each other, and the nodes in them. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from muster_contracts.floor import DomainPage, DomainRow
@@ -28,6 +28,12 @@ class Place:
     def name(self) -> str:
         """Its own name, without those of the domains around it."""
         return self.row.path[-1]
+
+    def everybody(self) -> Iterator[NodeRow]:
+        """All nodes in it, those in narrower domains too."""
+        yield from self.nodes
+        for inner in self.inside:
+            yield from inner.everybody()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,13 @@
 """`muster nodes --map`: the machines by topology, each card a letter and a colour of its team."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from string import ascii_lowercase
 
 from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.text import Text
 
+from muster.rendering.cards import cards_in, cards_of, cards_on, of_cards, parts_of_card, turns_on
 from muster.rendering.floor import (
     FloorMap,
     Largest,
@@ -18,11 +19,10 @@ from muster.rendering.floor import (
     teams_on,
 )
 from muster.rendering.tables import plain_table
-from muster.rendering.words import asks, gpus_milli, is_gpu
+from muster.rendering.words import asks
 from muster_contracts.floor import DomainPage
 from muster_contracts.queries import DeviceRow, NodePage, NodeRow
 from muster_domain.nodes import DeviceHealth, NodeCondition
-from muster_domain.quantity import format_quantity
 
 Mark = tuple[str, str]
 """What a card is drawn as: a letter and a style."""
@@ -83,7 +83,7 @@ class _Drawing:
         self._letters = _letters(page)
         longest = max((cell_len(node.name) for node in page.nodes), default=0)
         self._name = min(longest, _NAME_MAX, max(8, width // 3))
-        most = max((len(_cards(node)) for node in page.nodes), default=0)
+        most = max((len(cards_on(node)) for node in page.nodes), default=0)
         self._cells = max(1, min(most, _CARDS_IN_A_LINE, (width - self._name - 12) // 2))
 
     def lines(self, found: FloorMap) -> Iterator[Text]:
@@ -106,9 +106,8 @@ class _Drawing:
         nodes = self._page.nodes
         away = ", ".join(f"{count} {condition}" for condition, count in conditions(nodes).items())
         parts = [f"{len(nodes)} nodes{f' ({away})' if away else ''}"]
-        if self._domains.domains:
-            whole = self._domains.domains[0]
-            parts.append(f"GPUs free {_of(whole.free_milli, whole.allocatable_milli)}")
+        if nodes:
+            parts.append(f"GPUs free {of_cards(*cards_in(nodes))}")
         line = ", ".join(parts)
         for text in [line] if cell_len(line) <= self._width else parts:
             yield self._cut(Text(text))
@@ -119,7 +118,7 @@ class _Drawing:
 
     def _place(self, place: Place, depth: int) -> Iterator[Text]:
         row = place.row
-        free = _of(row.free_milli, row.allocatable_milli)
+        free = of_cards(*cards_in(place.everybody()))
         text = Text(f"{'  ' * depth}{short_level(row.level)} ", style="dim")
         text.append(place.name, style="bold")
         text.append(f"  {free} GPUs free" if free != "-" else f"  {row.nodes} nodes")
@@ -135,7 +134,7 @@ class _Drawing:
         indent = "  " * depth
         name = Text(node.name)
         name.truncate(self._name, overflow="ellipsis", pad=True)
-        cards = _cards(node)
+        cards = cards_on(node)
         rows = [cards[at : at + self._cells] for at in range(0, len(cards), self._cells)] or [[]]
         for number, row in enumerate(rows):
             text = Text(indent)
@@ -153,29 +152,29 @@ class _Drawing:
 
     def _tell(self, text: Text, node: NodeRow) -> None:
         """After the cards: what is free, what is wrong with the node, who is there."""
-        free = _of(node.free_milli, node.allocatable_milli)
-        text.append(f"  {free:>5}")
+        text.append(f"  {of_cards(*cards_of(node)):>5}")
         if node.condition is not NodeCondition.READY:
             text.append(f"  {node.condition}", style="bold red")
+        if turns_on(node):
+            text.append(f"  {turns_on(node)}", style="yellow")
         left = self._width - text.cell_len - 2
         if node.workloads and (left >= _WHO_MIN or self._wide):
             text.append(f"  {', '.join(node.workloads)}", style="dim")
 
     def _shared(self, node: NodeRow, indent: int) -> Iterator[Text]:
-        for device in _cards(node):
-            if device.shares:
-                held = [f"{share.holder} {share.milli // 10} %" for share in device.shares]
-                held.append(f"free {device.left_milli // 10} %")
-                yield Text(f"{' ' * indent}  card {device.index}: {', '.join(held)}", style="dim")
+        for device in cards_on(node):
+            if device.shares or device.instances:
+                parts = parts_of_card(device)
+                yield Text(f"{' ' * indent}  card {device.index}: {parts}", style="dim")
 
     def legend(self) -> Text:
-        cards = [card for node in self._page.nodes for card in _cards(node)]
+        cards = [card for node in self._page.nodes for card in cards_on(node)]
         marks = [(_FREE, "free"), (_FAILED, "failed"), (_OTHERS, "used outside Muster")]
         marks += [(mark, team) for team, mark in self._letters.items()]
         if any(card.shares for card in cards):
-            marks.append((("A", "bold"), "shared card"))
+            marks.append((("A", "bold"), "part of a card"))
         if any(len(teams_on(card)) > 1 for card in cards):
-            marks.append((_SEVERAL, "shared by several teams"))
+            marks.append((_SEVERAL, "parts of several teams"))
         text = Text()
         used = 0
         for (letter, style), meaning in marks:
@@ -194,7 +193,7 @@ class _Drawing:
 
 def _letters(page: NodePage) -> Mapping[str, Mark]:
     teams = sorted(
-        {team for node in page.nodes for card in _cards(node) for team in teams_on(card)}
+        {team for node in page.nodes for card in cards_on(node) for team in teams_on(card)}
     )
     return {
         team: (
@@ -215,13 +214,3 @@ def _mark(device: DeviceRow, letters: Mapping[str, Mark]) -> Mark:
         letter, style = letters[teams[0]]
         return (letter.upper() if device.shares else letter), style
     return _OTHERS if device.health == DeviceHealth.HELD_BY_OTHERS else _FREE
-
-
-def _cards(node: NodeRow) -> list[DeviceRow]:
-    cards: Iterable[DeviceRow] = (card for card in node.devices if is_gpu(card.resource))
-    return sorted(cards, key=lambda card: (card.resource, card.index))
-
-
-def _of(free_milli: Mapping[str, int], total_milli: Mapping[str, int]) -> str:
-    total = gpus_milli(total_milli)
-    return f"{format_quantity(gpus_milli(free_milli))}/{format_quantity(total)}" if total else "-"
