@@ -1,10 +1,12 @@
 import json
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from muster_contracts import codec, events
 from muster_contracts.generate import SAMPLES
@@ -105,3 +107,20 @@ def test_a_message_that_is_too_large_is_not_even_read() -> None:
 def test_an_unknown_event_is_refused() -> None:
     with pytest.raises(InvalidValue, match="no event 'quota_stolen'"):
         codec.decode_event("quota_stolen", b"{}")
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in SAMPLES.glob("*.json")))
+def test_what_is_put_together_from_parts_is_what_is_written_whole(name: str) -> None:
+    kind: type[object] = messages()[name.split(".", maxsplit=1)[0]]
+    value = codec.decode(kind, (SAMPLES / name).read_bytes())
+    whole = TypeAdapter(kind).dump_python(value, mode="json")
+    assert json.loads(codec.encode(value)) == whole
+    assert json.loads(codec.encode(value)) == whole
+
+
+def test_no_workload_is_taken_for_one_that_was_written_before() -> None:
+    reserved = codec.decode(events.QuotaReserved, (SAMPLES / "quota_reserved.json").read_bytes())
+    for number in range(10_000):
+        name = f"job-{number}"
+        fact = replace(reserved, workload=replace(reserved.workload, name=name))
+        assert json.loads(codec.encode(fact))["workload"]["name"] == name
