@@ -425,6 +425,19 @@ def test_what_an_eviction_costs_is_explained(known: dict[str, int | bool], line:
     assert explain(replace(waiting(), **known), 60_000)[-1] == line
 
 
+@pytest.mark.parametrize(
+    ("count", "line"),
+    [(2, "n0, n1"), (6, "n0, n1, n2, n3, n4, n5"), (9, "n0, n1, n2, n3, n4, n5 and 3 more")],
+)
+def test_a_plan_says_where_a_gang_would_sit(count: int, line: str) -> None:
+    plan = Plan(
+        verdict=PlanVerdict.ADMIT,
+        explanation=Explanation(reason="QuotaReserved", message=""),
+        nodes=tuple(f"n{number}" for number in range(count)),
+    )
+    assert plan_lines("team-a/x", {GPU: 4000}, "gpus", plan)[-1] == f"  sits on  {line}"
+
+
 def test_a_plan_says_what_giving_way_costs() -> None:
     first, other = waiting().ahead
     plan = Plan(

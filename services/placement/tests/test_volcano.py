@@ -1,20 +1,23 @@
 """Volcano gangs: seated by a session where one is configured, with nodes kept for claimants."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
-from muster_contracts import events
+from muster_contracts import codec, events
+from muster_contracts.queries import Seats, SeatsQuestion
 from muster_domain.conditions import PreemptionReason, UnplaceableReason
 from muster_domain.queues import HyperNode, ResourceFlavor, VolcanoQueue
 from muster_domain.volcano_scheduler import PluginOption, SchedulerConfiguration, Switch
 from muster_domain.workload import NetworkTopology, VolcanoQueueRef, Workload
 from muster_placement.floor import CLAIM_MS
+from muster_placement.queries import seats as answer_seats
 from muster_placement.settings import PlacementSettings
 from muster_scheduling.volcano.floor import VolcanoRules
-from muster_testing.builders import FLAVOR, node, workload
+from muster_testing.builders import FLAVOR, GPU, node, workload
 
-from .house import House
+from .house import House, admission
 
 PREEMPTING = SchedulerConfiguration(
     actions=("allocate", "preempt"),
@@ -79,6 +82,24 @@ def test_a_bound_on_hyper_nodes_is_kept(pods: int, *, placed: bool) -> None:
     gang = house.gang()
     assert gang is not None
     assert set(gang.gang.placement.nodes) in ({"n0", "n1"}, {"n2", "n3"})
+
+
+@pytest.mark.parametrize(
+    ("priority", "victims", "nodes"), [(9, [("w1", 4000)], ("n0",)), (0, [], ())]
+)
+def test_who_would_give_way_is_said_to_who_asks(
+    priority: int, victims: list[tuple[str, int]], nodes: tuple[str, ...]
+) -> None:
+    house = house_of(1, VolcanoRules(scheduler=PREEMPTING))
+    house.run(of_queue(workload(gpus=4)))
+    wanted = of_queue(workload("wanted", gpus=4, priority=priority))
+    question = SeatsQuestion(workload=wanted, admission=admission(wanted))
+    body = answer_seats(house.machine, json.loads(codec.encode(question)))
+    answer = codec.decode(Seats, body)
+    assert [(found.id, found.requests_milli[GPU]) for found in answer.victims] == victims
+    assert answer.nodes == nodes
+    assert answer.explanation is not None
+    assert house.machine.floor.claims == {}
 
 
 def test_who_has_to_go_is_proposed_and_their_nodes_are_kept(crowded: House) -> None:

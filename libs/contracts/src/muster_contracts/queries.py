@@ -119,14 +119,6 @@ class SeatsQuestion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seats:
-    """Nodes that a gang would sit on now, sorted, or why there are no seats for all of it."""
-
-    nodes: tuple[str, ...] = ()
-    explanation: Explanation | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NodesQuestion:
     """Which part of the list of nodes, sorted by name; `names` takes only these, none takes all."""
 
@@ -263,6 +255,19 @@ class Ahead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Seats:
+    """Nodes that a gang would sit on now, sorted, or why there are no seats for all of it.
+
+    With `victims` it would sit on the nodes once these have given way; of an elastic gang only the
+    pods that it can do without are asked to.
+    """
+
+    nodes: tuple[str, ...] = ()
+    explanation: Explanation | None = None
+    victims: tuple[Ahead, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WaitEstimate:
     """How long until admission, as a range, and how many past admissions say so."""
 
@@ -385,7 +390,7 @@ class PlanVerdict(StrEnum):
 class Plan:
     """The answer of `muster plan`; nothing was changed.
 
-    `admission` is the quota that it would get, `nodes` where it would sit.
+    `admission` is the quota that it would get, `nodes` where it would sit, after `victims` if any.
     """
 
     verdict: PlanVerdict

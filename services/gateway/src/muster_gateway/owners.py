@@ -193,9 +193,11 @@ class Owners:
             return plan
         asked = SeatsQuestion(workload=question.workload, admission=plan.admission)
         seats = await self._ask(Seats, Service.PLACEMENT, Query.SEATS, PLACEMENT_SHARD, asked)
+        found = replace(plan, nodes=seats.nodes, victims=seats.victims)
         if seats.explanation is None:
-            return replace(plan, nodes=seats.nodes)
-        return replace(plan, verdict=PlanVerdict.WAIT, explanation=seats.explanation)
+            return found
+        verdict = PlanVerdict.PREEMPT if seats.victims else PlanVerdict.WAIT
+        return replace(found, verdict=verdict, explanation=seats.explanation)
 
     async def verify(self) -> Gathered[tuple[LedgerReport, ...]]:
         """Whether every partition's books agree. Raises `Transient`."""

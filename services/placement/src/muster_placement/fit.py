@@ -95,7 +95,7 @@ def _try(
     asked = tuple(_asked(each, workload.network_topology, bound) for each in plans)
     places = _places(asked, bound, machine.volcano.hyper_nodes, domains)
     members, place = largest_in_one(columns, request, plans, [each.rows for each in places])
-    outcome = machine.would_place(workload, admission)
+    outcome = machine.would_place(workload, admission).outcome
     match outcome:
         case Placed(gang=gang):
             members, message = len(gang.placement.pods), ""

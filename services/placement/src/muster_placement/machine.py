@@ -22,7 +22,7 @@ from muster_runtime.machine import Changes
 from muster_runtime.reader import Received
 from muster_scheduling.placement.explain import seated_message
 from muster_scheduling.placement.gang import place
-from muster_scheduling.placement.outcome import Placed, PlacementOutcome, Unplaceable
+from muster_scheduling.placement.outcome import Placed, Unplaceable
 from muster_scheduling.placement.request import GangRequest, policy_of, request_for
 from muster_scheduling.placement.resize import lacking
 from muster_scheduling.placement.topology.terms import TopologyOptions
@@ -207,15 +207,15 @@ class PlacementMachine:
 
     def would_place(
         self, workload: Workload, admission: Admission, without: tuple[str, ...] = ()
-    ) -> PlacementOutcome:
-        """Seats for the gang as things are now, or why not all of it finds them.
+    ) -> Answer:
+        """Seats for the gang as things are now, or why not all of it finds them, and who would go.
 
         The seats of the workloads `without` count as free.
         """
         table, request = self.floor.table, self.request(workload, admission)
         gone = [table.release(other) for other in sorted(set(without)) if table.gang(other)]
         try:
-            return self._answer(workload, request).outcome
+            return self._answer(workload, request)
         finally:
             for gang in gone:
                 table.restore(gang)

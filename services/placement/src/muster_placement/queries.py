@@ -16,6 +16,7 @@ from muster_contracts.floor import (
 )
 from muster_contracts.queries import (
     NODES_PAGE_MAX,
+    Ahead,
     CardShare,
     DeviceRow,
     InstanceRow,
@@ -37,6 +38,8 @@ from muster_scheduling.placement.largest import fits_by_flavor, largest_gang, us
 from muster_scheduling.placement.outcome import Placed, Unplaceable
 from muster_scheduling.placement.record import MILLI, NodeRecord
 from muster_scheduling.placement.shares import GPU
+from muster_scheduling.volcano.amounts import total_of
+from muster_scheduling.volcano.floor import Room
 
 _READY = CONDITIONS.index(NodeCondition.READY)
 _ONE_CARD: Resources = {GPU: MILLI}
@@ -84,13 +87,34 @@ def domains(machine: PlacementMachine, question: dict[str, Any]) -> bytes:
 def seats(machine: PlacementMachine, question: dict[str, Any]) -> bytes:
     """Where a gang would sit now; nothing is held for it."""
     asked = codec.decode_object(SeatsQuestion, question)
-    outcome = machine.would_place(asked.workload, asked.admission, asked.without)
-    match outcome:
+    answer = machine.would_place(asked.workload, asked.admission, asked.without)
+    match answer.outcome:
         case Placed(gang=gang):
             return codec.encode(Seats(nodes=gang.placement.nodes))
         case Unplaceable(explanation=explanation):
             why = replace(explanation, reason=PendingReason.TOPOLOGY_PLACEMENT_FAILED)
-            return codec.encode(Seats(explanation=why))
+            if answer.room is None:
+                return codec.encode(Seats(explanation=why))
+            victims = tuple(_victim(machine, answer.room, name) for name in answer.room.victims)
+            nodes = tuple(sorted(answer.room.nodes))
+            return codec.encode(Seats(nodes=nodes, explanation=why, victims=victims))
+
+
+def _victim(machine: PlacementMachine, room: Room, identity: str) -> Ahead:
+    """Who would have to give way, and with how much of what it holds."""
+    seated = machine.floor.gangs[identity]
+    requests = {pod_set.name: pod_set.requests for pod_set in seated.gang.pod_sets}
+    ranks = room.surplus.get(identity)
+    going = (pod for pod in seated.gang.placement.pods if ranks is None or pod.rank in ranks)
+    return Ahead(
+        id=identity,
+        namespace=seated.workload.namespace,
+        name=seated.workload.name,
+        user=seated.workload.user,
+        priority=seated.workload.priority,
+        requests_milli=total_of(requests[pod.pod_set] for pod in going),
+        never_checkpoints=seated.workload.never_checkpoints,
+    )
 
 
 def _check_page(offset: int, limit: int, most: int, what: str) -> None:

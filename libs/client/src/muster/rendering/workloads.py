@@ -11,6 +11,9 @@ from muster_contracts.api import FlowView
 from muster_contracts.jobs import Decision, Seat
 from muster_contracts.queries import Ahead, Plan, WorkloadRow
 
+NODES_SHOWN = 6
+"""Nodes that a plan names; of more it gives the number."""
+
 
 def workload_table(rows: tuple[WorkloadRow, ...], now_ms: int, *, wide: bool) -> Table:
     """One line for each workload. Positions count from 1; high priority goes first.
@@ -89,6 +92,12 @@ def _nodes(seats: tuple[Seat, ...]) -> str:
     return ", ".join(dict.fromkeys(seat.node for seat in seats))
 
 
+def _first_nodes(names: tuple[str, ...]) -> str:
+    left = len(names) - NODES_SHOWN
+    shown = ", ".join(names[:NODES_SHOWN])
+    return f"{shown} and {left} more" if left > 0 else shown
+
+
 def plan_lines(name: str, requests_milli: dict[str, int], queue: str, plan: Plan) -> list[str]:
     """What would become of one job."""
     explanation = plan.explanation
@@ -100,6 +109,8 @@ def plan_lines(name: str, requests_milli: dict[str, int], queue: str, plan: Plan
     if plan.flavors:
         chosen = ", ".join(f"{name} {flavor}" for name, flavor in sorted(plan.flavors.items()))
         lines.append(f"  flavors  {chosen}")
+    if plan.nodes:
+        lines.append(f"  sits on  {_first_nodes(plan.nodes)}")
     if explanation.message:
         lines.append(f"  because  {explanation.reason}: {explanation.message}")
     if plan.victims:
