@@ -224,6 +224,11 @@ REFUSED: tuple[tuple[str, dict[str, str], str], ...] = (
     ("/allocation/summary", {"window": "7d", "aggregat": "pod"}, "aggregat"),
     ("/assets", {"window": "7d", "aggregate": "node"}, "aggregate"),
     ("/assets", {}, "window"),
+    ("/assets", {"window": "7d", "filter": 'namespace:"ns-ia"'}, "filter"),
+    ("/allocation", {"window": "7d", "filter": "(" * 60 + 'pod:"a"' + ")" * 60}, "filter"),
+    ("/allocation", {"window": "99999w offset 99999w"}, "window"),
+    ("/allocation", {"window": "7d", "shareLabels": "app:"}, "shareLabels"),
+    ("/allocation", {"window": "7d", "shareCost": "1e3"}, "shareCost"),
     ("/allNodePricing", {"window": "7d"}, "window"),
 )
 
@@ -233,6 +238,33 @@ async def test_what_is_not_understood_is_refused_by_name(house: House) -> None:
         status, body = await house.get(path, **parameters)
         told = (status, body["code"], body["status"], body.get("param"))
         assert told == (400, 400, "error", param), f"{path} {parameters}"
+
+
+async def test_an_asset_has_its_labels_and_is_found_by_them(house: House) -> None:
+    for text in ('name:"n1"', 'label[accelerator]:"h100-sxm" + node<~:"n"', 'cluster:"muster"'):
+        _, found = await house.get("/assets", window=JUNE, filter=text)
+        assert found["data"]["n1"]["labels"] == LABELS
+    _, nothing = await house.get("/assets", window=JUNE, filter='name!:"n1"')
+    assert nothing["data"] == {}
+
+
+async def test_all_ways_of_sharing_come_to_the_node(house: House) -> None:
+    ways = [
+        {"includeIdle": "true"},
+        {"shareIdle": "weighted"},
+        {"shareIdle": "true", "idleByNode": "true", "shareNamespaces": "ns-ia"},
+        {"includeIdle": "true", "shareNamespaces": "ns-ia, ns-datos", "shareSplit": "even"},
+        {"shareIdle": "true", "shareLabels": "muster.dev/team:datos", "step": "1d"},
+        {"includeIdle": "true", "step": "7d", "accumulate": "true", "aggregate": "pod,node"},
+    ]
+    for way in ways:
+        _, found = await house.get("/allocation", window=JUNE, **{"aggregate": "team", **way})
+        total = sum(row["totalCost"] for one in found["data"] for row in one.values())
+        assert round(total, 2) == 4032.00, way
+    _, found = await house.get(
+        "/allocation", window=JUNE, aggregate="team", includeIdle="true", shareCost="730"
+    )
+    assert round(sum(row["totalCost"] for row in found["data"][0].values()), 2) == 4752.00
 
 
 async def test_days_are_added_up_by_week(house: House) -> None:

@@ -99,12 +99,42 @@ async def test_custom_costs_hold_what_may_be_added_and_list_the_rest(house: Hous
     assert status["data"][0]["domain"] == "tokens"
 
 
+async def test_custom_costs_are_sorted_filtered_and_kept_by_what_opencost_keeps(
+    house: House,
+) -> None:
+    async def asked(**parameters: str) -> list[tuple[str, float, int]]:
+        _, body = await house.get("/customCost/total", window=JUNE, **parameters)
+        rows = body["data"]["customCosts"]
+        assert body["data"]["totalCost"] == sum(row["cost"] for row in rows)
+        return [(row["aggregate"], row["cost"], row["usage_quantity"]) for row in rows]
+
+    everything = {"costType": "list", "aggregate": "resourceName"}
+    assert await asked(**everything) == [
+        ("llama-3-70b", 296.4, 380_000_000),
+        ("llama-3-8b", 101.5, 290_000_000),
+    ]
+    assert await asked(**everything, sortDirection="asc", filter='zone!:"ns-ia"') == [
+        ("llama-3-8b", 28, 80_000_000),
+        ("llama-3-70b", 296.4, 380_000_000),
+    ]
+    assert await asked(aggregate="domain,usageUnit") == [("tokens/tokens", 0, 670_000_000)]
+    assert [row[0] for row in await asked(aggregate="zone", sortBy="aggregate")] == [
+        "ns-plataforma",
+        "ns-ia",
+        "ns-datos",
+    ]
+
+
 @pytest.mark.parametrize(
     ("path", "parameters", "param"),
     [
         ("/customCost/total", {}, "window"),
-        ("/customCost/total", {"window": "7d", "aggregate": "domain"}, "aggregate"),
-        ("/customCost/total", {"window": "7d", "filter": 'domain:"x"'}, "filter"),
+        ("/customCost/total", {"window": "7d", "aggregate": "team"}, "aggregate"),
+        ("/customCost/total", {"window": "7d", "filter": 'team:"x"'}, "filter"),
+        ("/customCost/total", {"window": "7d", "costType": "net"}, "costType"),
+        ("/customCost/total", {"window": "7d", "sortBy": "name"}, "sortBy"),
+        ("/customCost/total", {"window": "7d", "sortDirection": "down"}, "sortDirection"),
+        ("/customCost/total", {"window": "7d", "accumulate": "day"}, "accumulate"),
         ("/customCost/timeseries", {"window": "7d", "accumulate": "decade"}, "accumulate"),
         ("/customCost/status", {"window": "7d"}, "window"),
         ("/inferenceCost/total", {"window": "7d", "costBasis": "usage"}, "costBasis"),

@@ -11,7 +11,7 @@ from muster_domain.errors import InvalidValue
 from muster_domain.money import MICROS
 from muster_rating.attempts import Attempt
 from muster_rating.opencost.allocations import Allocation, Properties
-from muster_rating.opencost.filters import read_filter
+from muster_rating.opencost.filters import ALLOCATION_FIELDS, read_filter
 from muster_rating.opencost.sets import (
     Sets,
     Split,
@@ -40,7 +40,7 @@ def house() -> House:
 
 
 def terms(aggregate: str = "namespace", filter_text: str = "", **more: object) -> Terms:
-    plain = Terms(key=read_aggregate(aggregate), keep=read_filter(filter_text))
+    plain = Terms(key=read_aggregate(aggregate), keep=read_filter(filter_text, ALLOCATION_FIELDS))
     return replace(plain, **more)  # type: ignore[arg-type]
 
 
@@ -201,14 +201,27 @@ def test_a_monthly_overhead_is_paid_by_the_hour() -> None:
     found = allocation_set(THREE, A_DAY, asked)
     assert rounded(found)["ns1"] == "85.3659"
     assert rounded(found)["ns2"] == "109.7561"
-    only = allocation_set(THREE, A_DAY, replace(asked, keep=read_filter('namespace:"ns2"')))
+    only = allocation_set(
+        THREE, A_DAY, replace(asked, keep=read_filter('namespace:"ns2"', ALLOCATION_FIELDS))
+    )
     assert rounded(only) == {"ns2": "109.7561"}
 
 
 def test_a_shared_label_needs_a_value() -> None:
     assert read_share("", "") is None
-    with pytest.raises(InvalidValue):
-        read_share("", "app")
+    assert read_share(" , ", ",") is None
+    for text in ("app", "app:", ":web"):
+        with pytest.raises(InvalidValue):
+            read_share("", text)
+
+
+def test_what_is_shared_may_be_written_with_blanks() -> None:
+    keep = read_share("a, b", "app:web, app:api")
+
+    assert keep is not None
+    assert keep(Properties(namespace="b"))
+    assert keep(Properties(namespace="x", labels={"app": "api"}))
+    assert not keep(Properties(namespace="x"))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from muster_domain.money import MICROS
 from muster_rating.opencost.allocations import IDLE, Allocation, Properties
-from muster_rating.opencost.filters import read_filter
+from muster_rating.opencost.filters import ALLOCATION_FIELDS, read_filter
 from muster_rating.opencost.sets import (
     Split,
     Terms,
@@ -66,7 +66,11 @@ TWO_CLUSTERS = [
 
 
 def rows(filter_text: str = "", **more: object) -> dict[str, str]:
-    plain = Terms(key=read_aggregate("namespace"), keep=read_filter(filter_text), idle_by_node=True)
+    plain = Terms(
+        key=read_aggregate("namespace"),
+        keep=read_filter(filter_text, ALLOCATION_FIELDS),
+        idle_by_node=True,
+    )
     found = allocation_set(TWO_CLUSTERS, A_DAY, replace(plain, **more))  # type: ignore[arg-type]
     total: dict[str, Fraction] = {}
     for key, allocation in found.items():

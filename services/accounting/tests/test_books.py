@@ -8,6 +8,8 @@ from fractions import Fraction
 
 import pytest
 
+from muster_contracts import codec
+from muster_contracts.allocations import AllocationQuestion, AllocationSets
 from muster_contracts.queries import CostLineKind, CostReport
 from muster_domain.errors import Fenced, InvalidValue
 from muster_domain.money import MICROS
@@ -345,3 +347,22 @@ async def test_objects_that_were_there_before_the_books_hold_from_the_beginning(
         assert hours((await books.report("team", hours=10)).idle.resource_time[GPU]) == 40
     finally:
         await books.close()
+
+
+async def test_keys_that_read_alike_are_one_row_of_an_answer(home: Home) -> None:
+    """A label may hold a slash: `a/b` of `c`, and `a` of `b/c`."""
+    log = Log()
+    log.declare_house({"x": 4})
+    log.node("n1", 4)
+    for name, labels in (("one", {"k": "a/b", "l": "c"}), ("two", {"k": "a", "l": "b/c"})):
+        job = Job(team="x", gpus=1, name=name, labels=labels)
+        log.admit(job, 0)
+        log.finish(job, 10)
+    question = AllocationQuestion(
+        window=f"{clock(0) // 1000},{clock(10) // 1000}", aggregate="label:k,label:l"
+    )
+    async with books_of(log, home) as books:
+        body = await books.keeper.allocations(question, clock(10), clock(10))
+
+    (found,) = codec.decode(AllocationSets, body).sets
+    assert [(row.name, row.total_cost_micros) for row in found.rows] == [("a/b/c", 28 * MICROS)]

@@ -86,7 +86,7 @@ class AssetsQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssetRow:
-    """One node: all that it had in the window, and what that cost."""
+    """One node: all that it had in the window, what that cost, and the labels that stayed."""
 
     node: str
     start_ms: int
@@ -94,6 +94,7 @@ class AssetRow:
     time: Mapping[str, int]
     cost_micros: Mapping[str, int]
     total_cost_micros: int
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from muster_rating.opencost.allocations import (
     Properties,
     component_of,
 )
-from muster_rating.opencost.filters import read_filter
+from muster_rating.opencost.filters import ALLOCATION_FIELDS, ASSET_FIELDS, read_filter
 from muster_rating.opencost.sets import (
     Key,
     Sets,
@@ -123,7 +123,7 @@ def _terms(question: AllocationQuestion) -> Terms:
             fix="write weighted or even",
         )
     check_resolution(question.resolution)
-    wanted = read_filter(question.filter)
+    wanted = read_filter(question.filter, ALLOCATION_FIELDS)
     visible = frozenset(question.namespaces)
 
     def keep(properties: Properties) -> bool:
@@ -142,10 +142,24 @@ def _terms(question: AllocationQuestion) -> Terms:
 
 
 def _set(window: Window, found: Sets) -> AllocationSet:
-    keys = sorted(found)
-    totals, _ = round_rows([found[key].total_cost for key in keys])
-    rows = [_row(key, found[key], total) for key, total in zip(keys, totals, strict=True)]
+    named = _by_name(found)
+    keys = sorted(named)
+    totals, _ = round_rows([named[key].total_cost for key in keys])
+    rows = [_row(key, named[key], total) for key, total in zip(keys, totals, strict=True)]
     return AllocationSet(start_ms=window.start_ms, end_ms=window.end_ms, rows=tuple(rows))
+
+
+def _by_name(found: Sets) -> Sets:
+    """Keys whose parts read alike once joined are one, as in an answer by name they must be."""
+    names: dict[str, Key] = {}
+    merged: Sets = {}
+    for key in sorted(found):
+        first = names.setdefault("/".join(key), key)
+        if first in merged:
+            merged[first].add(found[key])
+        else:
+            merged[first] = found[key].copy()
+    return merged
 
 
 def _row(key: Key, allocation: Allocation, total_micros: int) -> AllocationRow:
@@ -190,11 +204,11 @@ def assets(
     """All nodes and what they cost, encoded. Raises `InvalidValue`."""
     asked = window_of(question, now_ms)
     window = _until(asked, through_ms)
-    keep = read_filter(question.filter)
+    keep = read_filter(question.filter, ASSET_FIELDS)
     nodes: dict[str, Allocation] = {}
     for span in spans:
         part = window.clip(span.start_ms, span.end_ms)
-        properties = Properties(node=span.node)
+        properties = Properties(node=span.node, labels=span.labels)
         if not part.length_ms or not component_of(span.resource) or not keep(properties):
             continue
         entry = Allocation(properties=properties, start_ms=part.start_ms, end_ms=part.end_ms)
@@ -233,6 +247,7 @@ def _asset(name: str, entry: Allocation, total_micros: int) -> AssetRow:
         time=dict(entry.time),
         cost_micros={component: nearest(cost) for component, cost in entry.cost.items()},
         total_cost_micros=total_micros,
+        labels=entry.properties.labels,
     )
 
 

@@ -23,7 +23,7 @@ from muster_rating.opencost.allocations import (
     labels_of,
     raw_allocations,
 )
-from muster_rating.opencost.filters import Keep, sanitised
+from muster_rating.opencost.filters import ALIASES, Keep, alias_of, value_of
 from muster_rating.prices import HOUR_MS, PriceBook
 from muster_rating.report import Books
 from muster_rating.windows import Window
@@ -64,7 +64,6 @@ _NAMES = {
     )
 }  # fmt: skip
 _KINDS = ("deployment", "daemonset", "statefulset", "job")
-_ALIASES = ("department", "environment", "owner", "product")
 _EMPTY_STAYS = ("cluster", "node", "namespace", "pod")
 _WHOLE = ("cluster", "node", "namespace", "pod")
 
@@ -95,15 +94,9 @@ def _part(name: str) -> Callable[[Properties], str]:
         return lambda found: (
             (found.controller if found.controller_kind == lowered else "") or UNALLOCATED
         )
-    if lowered in _ALIASES:
-        label, annotation = _labelled("label", lowered), _labelled("annotation", lowered)
-
-        def alias(found: Properties) -> str:
-            value = label(found)
-            return annotation(found) if value == UNALLOCATED else value
-
-        return alias
-    known = [*_NAMES.values(), "controller", *_KINDS, *_ALIASES]
+    if lowered in ALIASES:
+        return lambda found: alias_of(found, lowered) or UNALLOCATED
+    known = [*_NAMES.values(), "controller", *_KINDS, *ALIASES]
     raise InvalidValue(
         f"costs cannot be aggregated by {name!r}",
         field="aggregate",
@@ -112,25 +105,16 @@ def _part(name: str) -> Callable[[Properties], str]:
 
 
 def _labelled(kind: str, key: str) -> Callable[[Properties], str]:
-    wanted = sanitised(key)
-
-    def value(found: Properties) -> str:
-        labels = labels_of(found, kind)
-        if key in labels:
-            return labels[key] or UNALLOCATED
-        named = {sanitised(name): labels[name] for name in sorted(labels, reverse=True)}
-        return named.get(wanted, "") or UNALLOCATED
-
-    return value
+    return lambda found: value_of(labels_of(found, kind), key) or UNALLOCATED
 
 
 def read_share(namespaces: str, labels: str) -> Keep | None:
     """What `shareNamespaces` and `shareLabels` match; None for nothing. Raises `InvalidValue`."""
-    names = frozenset(name for name in namespaces.split(",") if name)
+    names = frozenset(name.strip() for name in namespaces.split(",") if name.strip())
     pairs: list[tuple[Callable[[Properties], str], str]] = []
-    for text in filter(None, labels.split(",")):
+    for text in filter(None, map(str.strip, labels.split(","))):
         key, colon, value = text.partition(":")
-        if not colon:
+        if not (key and colon and value):
             raise InvalidValue(
                 f"{text!r} is no label with a value", field="shareLabels", fix="write app:proxy"
             )

@@ -16,10 +16,14 @@ SETS_MAX = 2000
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _UNITS = {"hour": "1h", "day": "1d", "week": "7d", "month": MONTH}
 _ALIGNED_TO = {"m": "m", "h": "h", "d": "d", "w": "d"}
-_LAST = re.compile(r"(\d{1,5})([mhdw])(?: offset (\d{1,5})([mhdw]))?")
-_UNIX = re.compile(r"(\d{9,11})[,-](\d{9,11})")
-_STEP = re.compile(r"(?:\d{1,6}[smhdw])+")
-_PART = re.compile(r"(\d+)([smhdw])")
+_LAST = re.compile(r"([0-9]{1,5})([mhdw])(?: offset ([0-9]{1,5})([mhdw]))?")
+_UNIX = re.compile(r"([0-9]{9,11})[,-]([0-9]{9,11})")
+_RFC3339 = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?"
+    r"(?:[Zz]|[+-][0-9]{2}:[0-9]{2})"
+)
+_STEP = re.compile(r"(?:[0-9]{1,6}[smhdw])+")
+_PART = re.compile(r"([0-9]+)([smhdw])")
 _FORMS = (
     "write today, yesterday, week, lastweek, month, lastmonth, 7d, '7d offset 1d', "
     "two RFC 3339 times or two unix times with a comma between"
@@ -41,6 +45,8 @@ def read_window(text: str, now_ms: int, zone: str = "UTC") -> Window:
         raise InvalidValue(f"{text!r} is no window", field="window", fix=_FORMS)
     if found.end_ms <= found.start_ms:
         raise InvalidValue(f"the window {text!r} is empty", field="window", fix=_FORMS)
+    if found.start_ms < 0:
+        raise InvalidValue(f"{text!r} begins before 1970", field="window", fix="begin later")
     return found
 
 
@@ -155,13 +161,10 @@ def _between(text: str) -> Window | None:
     unix = _UNIX.fullmatch(text)
     if unix is not None:
         return Window(int(unix[1]) * 1000, int(unix[2]) * 1000)
-    start, comma, end = text.partition(",")
-    if not comma:
+    start, _, end = text.partition(",")
+    if not (_RFC3339.fullmatch(start) and _RFC3339.fullmatch(end)):
         return None
     try:
-        moments = [datetime.fromisoformat(start), datetime.fromisoformat(end)]
-    except ValueError:
+        return _span(*map(datetime.fromisoformat, (start.upper(), end.upper())))
+    except (ValueError, OverflowError):
         return None
-    if any(moment.tzinfo is None for moment in moments):
-        return None
-    return _span(*moments)

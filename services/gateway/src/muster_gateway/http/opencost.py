@@ -21,7 +21,7 @@ from muster_gateway.http.opencost_shape import (
     allocation_map,
     asset,
     pricing_map,
-    summary_map,
+    summary_range,
 )
 from muster_gateway.http.problems import headers_of, status_of
 
@@ -97,7 +97,7 @@ async def allocation_summary(request: Request, gateway: Gate, caller: Who) -> JS
     """The same in short."""
     parameters = Parameters(request, ALLOCATION)
     found = await gateway.owners.allocation(_question(parameters, caller))
-    return success({"sets": [summary_map(one) for one in found.sets]}, found)
+    return success(summary_range(found), found)
 
 
 @router.get("/assets", openapi_extra=documented(ASSETS))

@@ -13,6 +13,7 @@ from typing import Any
 from muster_contracts.allocations import (
     AllocationRow,
     AllocationSet,
+    AllocationSets,
     AssetRow,
     Assets,
     NodePrice,
@@ -36,6 +37,16 @@ Json = dict[str, Any]
 def allocation_map(one: AllocationSet) -> Json:
     """A set as OpenCost has it: name to allocation."""
     return {row.name: allocation(row, one) for row in one.rows}
+
+
+def summary_range(found: AllocationSets) -> Json:
+    """All sets in the short form; the step is in nanoseconds, as Go writes durations."""
+    first, last = found.sets[0], found.sets[-1]
+    return {
+        "step": (first.end_ms - first.start_ms) * 1_000_000,
+        "sets": [summary_map(one) for one in found.sets],
+        "window": {"start": shown_time(first.start_ms), "end": shown_time(last.end_ms)},
+    }
 
 
 def summary_map(one: AllocationSet) -> Json:
@@ -112,7 +123,7 @@ def asset(row: AssetRow, found: Assets) -> Json:
             "name": row.node,
             "providerID": row.node,
         },
-        "labels": {},
+        "labels": dict(row.labels),
         "window": {"start": shown_time(found.start_ms), "end": shown_time(found.end_ms)},
         "start": shown_time(row.start_ms),
         "end": shown_time(row.end_ms),
