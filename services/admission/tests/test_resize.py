@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 
 from muster_contracts import events
+from muster_domain.checks import CheckState, PodSetUpdate, all_ready
 from muster_domain.conditions import Explanation, PendingReason, PreemptionReason, UnplaceableReason
 from muster_domain.job_policies import JobPolicies, TaskPolicies
 from muster_domain.nodes import Placement
-from muster_domain.queues import WithinClusterQueue
+from muster_domain.queues import AdmissionCheck, AdmissionCheckRule, WithinClusterQueue
 from muster_domain.states import Admitted, Growing, Resizing
 from muster_domain.workload import ELASTIC_JOB, PodSet, Workload
 from muster_testing.builders import GPU, T0_MS, cluster_queue, configuration, placement, workload
@@ -338,3 +339,116 @@ def test_a_gang_that_has_shrunk_meanwhile_is_evicted_whole() -> None:
     house.submit(workload("hero", pods=2))
     house.say(surplus((1, 3, 4)), "hero")
     assert house.kind() == "evicting"
+
+
+CHECKED = replace(cluster_queue(gpus=8), admission_checks=(AdmissionCheckRule(name="licences"),))
+
+
+@pytest.fixture
+def checked() -> House:
+    """A queue whose check has agreed to five pods, of a workload that is to have eight."""
+    check = AdmissionCheck(name="licences", controller="acme/licences")
+    found = House(replace(configuration(CHECKED), admission_checks={check.name: check}))
+    found.submit(elastic(5))
+    agree(found, 0)
+    found.place()
+    found.start()
+    scale(found, 8)
+    return found
+
+
+def agree(
+    house: House, resize: int, state: CheckState = CheckState.READY, after_ms: int | None = None
+) -> bool:
+    fact = events.CheckAnswered(
+        workload_id="w1",
+        attempt=house.attempt(),
+        resize=resize,
+        check="licences",
+        state=state,
+        requeue_after_ms=after_ms,
+        updates=(PodSetUpdate(name="main", labels={"size": str(resize)}),),
+    )
+    return bool(house.say(fact))
+
+
+def sought(house: House) -> list[int]:
+    """The numbers that placement may act on."""
+    steps = [f.state for f in house.said if isinstance(f, events.WorkloadResized)]
+    return [
+        state.resizes
+        for state in steps
+        if isinstance(state, Admitted)
+        and isinstance(state.resize, Resizing)
+        and all_ready(state.resize.checks)
+    ]
+
+
+def test_more_pods_are_asked_about_before_seats_are_sought(checked: House) -> None:
+    assert (gpus(checked), sought(checked)) == (8, [])
+    said = checked.decisions[-1]
+    assert [(check.name, check.resize) for check in said.checks] == [("licences", 1)]
+    assert "waits for the admission checks licences" in said.message
+    checked.restart()
+    assert not agree(checked, 0)
+    assert agree(checked, 1)
+    assert not agree(checked, 1)
+    assert sought(checked) == [1]
+    assert seats(checked, 8, 1)
+    held = admitted(checked)
+    assert held.resize is None
+    assert [update.labels for update in held.checks[0].updates] == [{"size": "1"}]
+
+
+def test_another_try_for_more_pods_lets_the_others_run(checked: House) -> None:
+    agree(checked, 1, CheckState.RETRY, after_ms=5_000)
+    assert (checked.kind(), gpus(checked)) == ("admitted", 5)
+    assert not checked.cycle(4_999)
+    checked.cycle(1)
+    assert gpus(checked) == 8
+    asked = checked.decisions[-1].checks
+    assert [(check.resize, check.retry_count) for check in asked] == [(2, 1)]
+    assert not agree(checked, 1)
+
+
+def test_a_rejection_of_more_pods_leaves_those_that_run(checked: House) -> None:
+    agree(checked, 1, CheckState.REJECTED)
+    assert (gpus(checked), admitted(checked).resize) == (5, None)
+    assert checked.machine.book.records["w1"].workload.pod_sets[0].count == 5
+    assert "admission check licences: Rejected" in checked.decisions[-1].message
+    scale(checked, 6, at_ms=2)
+    assert gpus(checked) == 6
+
+
+def test_what_placement_may_be_seating_is_charged_until_it_answers(checked: House) -> None:
+    agree(checked, 1)
+    agree(checked, 1, CheckState.REJECTED)
+    assert (gpus(checked), sought(checked)) == (8, [1, 2])
+    assert seats(checked, 5, 2)
+    assert (gpus(checked), admitted(checked).resize) == (5, None)
+
+
+def test_fewer_of_the_pods_that_were_asked_about_need_no_other_answer(checked: House) -> None:
+    scale(checked, 7, at_ms=2)
+    assert sought(checked) == []
+    agree(checked, 1)
+    assert sought(checked) == [2]
+    assert seats(checked, 7, 2)
+    assert gpus(checked) == 7
+
+
+def test_seats_for_more_pods_are_not_waited_for_without_end(house: House) -> None:
+    scale(house, 8)
+    assert not house.cycle(house.settings.reservation_timeout_ms - 1)
+    house.cycle(1)
+    assert (gpus(house), told(house)) == (8, [(1, {"main": 8}), (2, {"main": 5})])
+    house.restart()
+    assert seats(house, 5, 2)
+    assert told(house)[-1] == (3, {"main": 8})
+
+
+def test_checks_may_take_as_long_as_they_like_about_more_pods(checked: House) -> None:
+    assert not checked.cycle(10**9)
+    agree(checked, 1)
+    checked.cycle(checked.settings.reservation_timeout_ms)
+    assert sought(checked) == [1, 2]

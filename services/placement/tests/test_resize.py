@@ -6,6 +6,7 @@ import pytest
 
 from muster_contracts import events
 from muster_contracts.commands import RunPod
+from muster_domain.checks import CheckState, CheckStatus, PodSetUpdate
 from muster_domain.conditions import Outcome, PreemptionReason
 from muster_domain.job_policies import JobPolicies, TaskPolicies
 from muster_domain.nodes import Placement
@@ -35,6 +36,7 @@ def resize(
     number: int = 1,
     leaving: tuple[int, ...] = (),
     asked: Workload | None = None,
+    checks: tuple[CheckStatus, ...] = (),
 ) -> None:
     asked = (asked or house.jobs["w1"]).scaled({"main": pods})
     state = Admitted(
@@ -45,7 +47,7 @@ def resize(
         attempt=1,
         queued_at_ms=0,
         resizes=number,
-        resize=Resizing(counts={"main": pods}, leaving=leaving),
+        resize=Resizing(counts={"main": pods}, leaving=leaving, checks=checks),
     )
     fact = events.WorkloadResized(workload=house.jobs[asked.id], version=4, state=state)
     house.hear(fact, asked.id)
@@ -80,6 +82,18 @@ def test_more_pods_start_beside_those_that_run(house: House) -> None:
     worlds = [dict(c.environment) for _, c in house.commands if isinstance(c, RunPod)]
     assert {env["WORLD_SIZE"] for env in worlds} == {"5"}
     assert [env["RANK"] for env in worlds] == ["3", "4"]
+
+
+def test_more_pods_sit_where_the_checks_want_them_once_all_agree(house: House) -> None:
+    house.register(replace(node("n3", 4), labels={"pool": "licensed"}))
+    licensed = PodSetUpdate(name="main", node_selector={"pool": "licensed"})
+    pending = CheckStatus(name="licences", resize=1)
+    resize(house, 5, checks=(pending,))
+    assert answers(house) == []
+    agreed = replace(pending, state=CheckState.READY, updates=(licensed,))
+    resize(house, 5, checks=(agreed,))
+    assert answers(house) == [(1, 5)]
+    assert [node_name for _, _, node_name in seats(house)[3:]] == ["n3", "n3"]
 
 
 def test_a_word_that_comes_twice_is_answered_once(house: House) -> None:

@@ -184,7 +184,7 @@ class Activation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckAnswer:
-    """The answer of an admission check, for one attempt.
+    """The answer of an admission check, for one attempt, and one size (`resize`) of it.
 
     `provisioning_class_details` are what the check's ProvisioningRequestConfig, if it follows one,
     makes node labels of (its `podSetUpdates`).
@@ -192,6 +192,7 @@ class CheckAnswer:
 
     state: CheckState
     attempt: int
+    resize: int = 0
     message: str = ""
     requeue_after_seconds: int | None = None
     pod_set_updates: tuple[PodSetUpdate, ...] = ()

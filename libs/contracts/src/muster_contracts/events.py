@@ -107,12 +107,14 @@ class CheckAnswered:
 
     `requeue_after_ms` is the pause before another try, `updates` what the pods need to be run.
     `provisioning_class_details` are what a ProvisioningRequestConfig makes node labels of.
+    `resize` is the size of the workload that the check was asked about.
     """
 
     workload_id: str
     attempt: int
     check: str
     state: CheckState
+    resize: int = 0
     by: str = ""
     message: str = ""
     requeue_after_ms: int | None = None

@@ -40,6 +40,7 @@ class CheckStatus:
 
     `pods` is for how many pods of which set capacity is asked, where the check follows a
     ProvisioningRequestConfig; of pod sets that are asked for as one the first stands for all.
+    `resize` is the number of the size that it is asked about; 0 is the attempt itself.
     """
 
     name: str
@@ -50,6 +51,7 @@ class CheckStatus:
     retry_count: int = 0
     updates: tuple[PodSetUpdate, ...] = ()
     pods: Mapping[str, int] = field(default_factory=dict[str, int])
+    resize: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -176,12 +176,15 @@ class Resizing:
     """Placement is to bring the gang to `counts` pods by pod set; quota is held for both sizes.
 
     Of a gang that is to be smaller the ranks in `leaving` go first, then the highest indices.
-    `unseated_times` is that of the wait before it.
+    `unseated_times` is that of the wait before it. Seats for more pods are not sought before all
+    its `checks` agree; since `since_ms` they are.
     """
 
     counts: Mapping[str, int]
     leaving: tuple[int, ...] = ()
     unseated_times: int = 0
+    checks: tuple[CheckStatus, ...] = ()
+    since_ms: int | None = None
     kind: Literal["resizing"] = "resizing"
 
 
@@ -225,6 +228,11 @@ class Admitted:
     def unsaved_since_ms(self) -> int:
         """Since when an eviction would lose its work."""
         return self.checkpointed_at_ms or self.admitted_at_ms
+
+    @property
+    def asked_checks(self) -> tuple[CheckStatus, ...]:
+        """The checks that were asked last: for more pods, or for the attempt."""
+        return (self.resize.checks if isinstance(self.resize, Resizing) else ()) or self.checks
 
     @property
     def pods(self) -> dict[str, int]:

@@ -10,7 +10,7 @@ from functools import partial
 
 from muster_contracts import codec, events, subjects
 from muster_contracts.jobs import Decision, Verdict
-from muster_domain.checks import CheckState
+from muster_domain.checks import CheckState, CheckStatus
 from muster_domain.queues import AdmissionCheck, AdmissionCheckRule
 from muster_domain.workload import TopologyMode, Workload
 from muster_scheduling.snapshot.catalog import Configuration
@@ -90,19 +90,21 @@ class People:
             return
         for check in decision.checks if decision is not None else ():
             if decision is not None and check.state is CheckState.PENDING:
-                self._answer(job, decision.attempt, check.name)
+                self._answer(job, decision.attempt, check)
         self.world.after(LOOK_EVERY_MS, lambda: self._look(job))
 
-    def _answer(self, job: Job, attempt: int, check: str) -> None:
-        dice = random.Random(f"{self.world.seed}/{job.workload.id}/{attempt}")  # noqa: S311 - a simulation
+    def _answer(self, job: Job, attempt: int, check: CheckStatus) -> None:
+        about = f"{attempt}.{check.resize}" if check.resize else f"{attempt}"
+        dice = random.Random(f"{self.world.seed}/{job.workload.id}/{about}")  # noqa: S311 - a simulation
         fact = events.CheckAnswered(
             workload_id=job.workload.id,
             attempt=attempt,
-            check=check,
+            resize=check.resize,
+            check=check.name,
             state=dice.choice(_ANSWERS),
             requeue_after_ms=dice.randrange(5_000),
         )
-        self.say(job, "check_answered", fact, f"{job.workload.id}/check/{attempt}")
+        self.say(job, "check_answered", fact, f"{job.workload.id}/check/{about}")
 
 
 def _most_pods(workload: Workload) -> int:

@@ -11,7 +11,15 @@ from muster_contracts.stored import Record
 from muster_contracts.subjects import Service
 from muster_domain.checks import CheckState, CheckStatus, all_ready
 from muster_domain.conditions import EvictionReason, Explanation, Outcome, UnadmittedReason
-from muster_domain.states import Admitted, Evicting, Finished, Growing, Pending, Reserved
+from muster_domain.states import (
+    Admitted,
+    Evicting,
+    Finished,
+    Growing,
+    Pending,
+    Reserved,
+    WorkloadState,
+)
 from muster_domain.workload import Workload
 from muster_ledger.store import OutboxMessage
 from muster_runtime.announcer import About, Announcer
@@ -110,8 +118,18 @@ def public_decision(
         explanation=explanation,
         preemptor=state.preemptor if isinstance(state, Evicting) else "",
         lease_until_ms=None if admitted is None else admitted.lease_until_ms,
-        checks=state.checks if isinstance(state, Reserved | Admitted) else (),
+        checks=_checks(state),
     )
+
+
+def _checks(state: WorkloadState) -> tuple[CheckStatus, ...]:
+    match state:
+        case Reserved(checks=checks):
+            return checks
+        case Admitted() as held:
+            return held.asked_checks
+        case _:
+            return ()
 
 
 def flavors_of(state: Reserved | Admitted) -> dict[str, str]:
@@ -179,13 +197,20 @@ def lacks(workload: Workload, state: Admitted) -> str:
     ]
     if not parts or state.resize is None:
         return ""
-    step = "waits for more" if isinstance(state.resize, Growing) else "is being resized"
+    step = "is being resized"
+    if isinstance(state.resize, Growing) or not all_ready(state.asked_checks):
+        step = "waits for more"
     return f"runs with {', '.join(parts)} pods and {step}"
 
 
 def growth_of(state: Admitted) -> Explanation | None:
-    """Why placement had no seats for more pods, if it had none."""
-    return state.resize.explanation if isinstance(state.resize, Growing) else None
+    """Why it has no more pods yet: placement had no seats, or checks have not agreed."""
+    if isinstance(state.resize, Growing):
+        return state.resize.explanation
+    if all_ready(state.asked_checks):
+        return None
+    reason = UnadmittedReason.UNSATISFIED_ADMISSION_CHECKS
+    return Explanation(reason=reason, message=unready(state.asked_checks))
 
 
 def _nodes(names: tuple[str, ...]) -> str:

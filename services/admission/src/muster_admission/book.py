@@ -36,6 +36,7 @@ from muster_domain.states import (
     Growing,
     Pending,
     Reserved,
+    Resizing,
     WorkloadState,
 )
 from muster_domain.workload import VolcanoQueueRef
@@ -239,6 +240,12 @@ class Book:
         if deadline is not None:
             heapq.heappush(self._deadlines, (deadline, record.workload.id))
 
+    def seats_due_ms(self, step: Resizing) -> int | None:
+        """By when placement is to have answered about more pods, if it is asked for any."""
+        if step.since_ms is None:
+            return None
+        return step.since_ms + self.settings.reservation_timeout_ms
+
     def _admitted_deadlines(self, record: Record, state: Admitted) -> list[int]:
         deadlines: list[int] = []
         if state.lease_until_ms is not None:
@@ -252,6 +259,9 @@ class Book:
                 deadlines.append(since_ms + patience_ms)
         if isinstance(state.resize, Growing) and state.resize.requeue_at_ms is not None:
             deadlines.append(state.resize.requeue_at_ms)
+        if isinstance(state.resize, Resizing):
+            due_ms = self.seats_due_ms(state.resize)
+            deadlines += [] if due_ms is None else [due_ms]
         limit = record.workload.max_execution_time_ms
         if limit is not None:
             deadlines.append(state.admitted_at_ms + max(0, limit - state.past_execution_ms))

@@ -1,13 +1,15 @@
 """Admission checks: who else has to agree, after quota and before seats (R-102, R-109).
 
 Somebody outside answers for each check. Seats are looked for once all have agreed; one that asks
-for another try sends the workload back to the line, one that rejects it ends it.
+for another try sends the workload back to the line, one that rejects it ends it. Of a workload that
+runs and is to get more pods they send back and reject these pods alone.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 
+from muster_admission import resize
 from muster_admission.activity import deactivate
+from muster_admission.asking import provisioning_of
 from muster_admission.book import Book
 from muster_admission.ending import evict
 from muster_contracts import events
@@ -18,73 +20,28 @@ from muster_domain.checks import (
     CheckState,
     CheckStatus,
     PodSetUpdate,
-    ProvisioningRequestConfig,
     all_ready,
     conflict_of,
     updated,
 )
 from muster_domain.conditions import EvictionReason, UnderlyingCause
-from muster_domain.states import Admission, Admitted, Requeue, Reserved
+from muster_domain.states import Admitted, History, Requeue, Reserved, Resizing
 from muster_domain.workload import Workload
 
 
-def checks_for(
-    book: Book, record: Record, admission: Admission, retries: Mapping[str, int], now_ms: int
-) -> tuple[CheckStatus, ...]:
-    """The checks that the ClusterQueue wants for the flavors that were granted.
-
-    None is answered, but for capacity of which the workload wants nothing.
-    """
-    entry = book.view.catalog.queues[record.cluster_queue]
-    flavors = {flavor for pod_set in admission.pod_sets for flavor in pod_set.flavors.values()}
-    asked = (
-        CheckStatus(name=rule.name, since_ms=now_ms, retry_count=retries.get(rule.name, 0))
-        for rule in entry.queue.admission_checks
-        if not rule.on_flavors or not flavors.isdisjoint(rule.on_flavors)
-    )
-    counts = {pod_set.name: pod_set.count for pod_set in admission.pod_sets}
-    return tuple(_asking_for(book, record.workload, check, counts) for check in asked)
-
-
-def _asking_for(
-    book: Book, workload: Workload, check: CheckStatus, counts: Mapping[str, int]
-) -> CheckStatus:
-    """The check with the pods that it asks capacity for, if it asks for any."""
-    config = _provisioning(book, check.name)
-    if config is None:
-        return check
-    groups = config.asked_together(workload)
-    pods = {group[0]: sum(counts.get(name, 0) for name in group) for group in groups}
-    pods = {name: count for name, count in pods.items() if count}
-    if pods:
-        return replace(check, pods=pods)
-    message = f"asks for none of {', '.join(config.managed_resources)}"
-    return replace(check, state=CheckState.READY, message=message)
-
-
-def _provisioning(book: Book, check: str) -> ProvisioningRequestConfig | None:
-    """How a capacity check asks, where it follows a configuration of Kueue's that is declared."""
-    configuration = book.view.catalog.configuration
-    declared = (configuration.admission_checks or {}).get(check)
-    if declared is None or declared.controller not in CAPACITY_CHECK:
-        return None
-    if declared.parameters.get("kind") != "ProvisioningRequestConfig":
-        return None
-    return (configuration.provisioning or {}).get(declared.parameters.get("name", ""))
-
-
 def check_answered(book: Book, fact: events.CheckAnswered, now_ms: int) -> None:
-    """Somebody answered for a check. Idempotent by (workload, attempt, check, state).
+    """Somebody answered for a check. Idempotent by (workload, attempt, resize, check, state).
 
-    An answer to an old attempt, and one for a check that the workload does not have, change
+    An answer to an old attempt or size, and one for a check that the workload does not have, change
     nothing.
     """
     record = book.records.get(fact.workload_id)
     if record is None or not isinstance(record.state, Reserved | Admitted):
         return
     held = record.state
-    known = {check.name: check for check in held.checks}
-    before = known.get(fact.check)
+    before = next(
+        (c for c in _asked(held) if (c.name, c.resize) == (fact.check, fact.resize)), None
+    )
     if before is None or held.attempt != fact.attempt or before.state is fact.state:
         return
     answer = replace(
@@ -96,15 +53,29 @@ def check_answered(book: Book, fact: events.CheckAnswered, now_ms: int) -> None:
         updates=_updates(book, record.workload, fact),
     )
     answer = _checked_updates(book, record, held, _bounded_retry(book, answer))
-    checks = tuple(answer if check.name == answer.name else check for check in held.checks)
-    _apply(book, replace(record, state=replace(held, checks=checks)), answer, now_ms)
+    if before in held.checks:
+        state = replace(held, checks=_with(held.checks, answer))
+        _apply(book, replace(record, state=state), answer, now_ms)
+    elif isinstance(held, Admitted) and isinstance(held.resize, Resizing):
+        step = replace(held.resize, checks=_with(held.resize.checks, answer))
+        _apply_to_more(book, record, replace(held, resize=step), answer, now_ms)
+
+
+def _asked(held: Reserved | Admitted) -> tuple[CheckStatus, ...]:
+    """Every check of the attempt, and of the pods that it is to have besides."""
+    more = held.resize if isinstance(held, Admitted) else None
+    return (*held.checks, *(more.checks if isinstance(more, Resizing) else ()))
+
+
+def _with(checks: tuple[CheckStatus, ...], answer: CheckStatus) -> tuple[CheckStatus, ...]:
+    return tuple(answer if check.name == answer.name else check for check in checks)
 
 
 def _updates(
     book: Book, workload: Workload, fact: events.CheckAnswered
 ) -> tuple[PodSetUpdate, ...]:
     """What the answer wants of which pods: of pod sets that were asked for as one, of them all."""
-    config = _provisioning(book, fact.check)
+    config = provisioning_of(book, fact.check)
     if config is None:
         return fact.updates
     groups = config.asked_together(workload)
@@ -125,14 +96,12 @@ def _apply(book: Book, record: Record, answer: CheckStatus, now_ms: int) -> None
     held = record.state
     if not isinstance(held, Reserved | Admitted):
         raise AssertionError(f"{record.workload.key} is {held.kind}")  # noqa: TRY004 - a defect
-    told = f"admission check {answer.name}: {answer.message or answer.state}"
+    told = _told(answer)
     match answer.state:
         case CheckState.REJECTED:
             deactivate(book, record, UnderlyingCause.ADMISSION_CHECK, told, now_ms)
         case CheckState.RETRY:
-            retries = {**dict(held.history.check_retries), answer.name: answer.retry_count + 1}
-            history = replace(held.history, check_retries=tuple(sorted(retries.items())))
-            state = replace(held, history=history)
+            state = replace(held, history=_tried_again(held.history, answer))
             again = Requeue(at_ms=now_ms + (answer.requeue_after_ms or 0))
             reason = EvictionReason.ADMISSION_CHECK
             evict(book, replace(record, state=state), reason, again, now_ms, message=told)
@@ -142,6 +111,29 @@ def _apply(book: Book, record: Record, answer: CheckStatus, now_ms: int) -> None
                 return
             after = book.become(record, held, now_ms)
             book.announcer.decision(after, None, now_ms)
+
+
+def _apply_to_more(
+    book: Book, record: Record, held: Admitted, answer: CheckStatus, now_ms: int
+) -> None:
+    match answer.state:
+        case CheckState.REJECTED:
+            resize.give_up(book, record, held, _told(answer), now_ms)
+        case CheckState.RETRY:
+            state = replace(held, history=_tried_again(held.history, answer))
+            again_ms = now_ms + (answer.requeue_after_ms or 0)
+            resize.send_back(book, record, state, _told(answer), again_ms, now_ms)
+        case CheckState.READY | CheckState.PENDING:
+            resize.checked(book, record, held, now_ms)
+
+
+def _told(answer: CheckStatus) -> str:
+    return f"admission check {answer.name}: {answer.message or answer.state}"
+
+
+def _tried_again(history: History, answer: CheckStatus) -> History:
+    retries = {**dict(history.check_retries), answer.name: answer.retry_count + 1}
+    return replace(history, check_retries=tuple(sorted(retries.items())))
 
 
 def _pass(book: Book, record: Record, state: Reserved, now_ms: int) -> None:
@@ -163,7 +155,7 @@ def _bounded_retry(book: Book, answer: CheckStatus) -> CheckStatus:
     declared = (book.view.catalog.configuration.admission_checks or {}).get(answer.name)
     if declared is None or declared.controller not in CAPACITY_CHECK:
         return answer
-    config = _provisioning(book, answer.name)
+    config = provisioning_of(book, answer.name)
     strategy = CapacityRetry.of(declared.parameters) if config is None else config.retry
     times = answer.retry_count + 1
     if times > strategy.limit:
@@ -179,7 +171,10 @@ def _checked_updates(
     if answer.state is not CheckState.READY or not answer.updates:
         return answer
     others = (
-        update for check in held.checks if check.name != answer.name for update in check.updates
+        update
+        for check in _asked(held)
+        if check.name != answer.name and check.resize == answer.resize
+        for update in check.updates
     )
     flavors = book.view.catalog.flavors
     node_labels = {

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from muster_admission.asking import checks_for
 from muster_admission.attempts import Attempts
 from muster_admission.barrier import held_up
 from muster_admission.book import Book
 from muster_admission.budget_turn import close_purse, open_purse
-from muster_admission.checks import checks_for
 from muster_admission.ending import evict
 from muster_admission.intake import refuse_impossible
 from muster_admission.resize import granted
@@ -185,6 +185,7 @@ def _reserve(book: Book, turn: Turn, effect: ReserveQuota, now_ms: int) -> None:
         return
     if not isinstance(waiting, Pending):
         raise AssertionError(f"{record.workload.key} was decided on while {waiting.kind}")  # noqa: TRY004
+    pods = {pod_set.name: pod_set.count for pod_set in effect.admission.pod_sets}
     state = Reserved(
         admission=effect.admission,
         reserved_at_ms=now_ms,
@@ -194,9 +195,7 @@ def _reserve(book: Book, turn: Turn, effect: ReserveQuota, now_ms: int) -> None:
         past_execution_ms=waiting.past_execution_ms,
         avoided_flavors=waiting.avoided_flavors,
         waiting_since_ms=waiting.waiting_since_ms,
-        checks=checks_for(
-            book, record, effect.admission, dict(waiting.history.check_retries), now_ms
-        ),
+        checks=checks_for(book, record, effect.admission, pods, now_ms),
         history=waiting.history,
     )
     after = book.become(record, state, now_ms, in_view=True)

@@ -9,11 +9,13 @@ until placement has said that the pods are gone. Idempotent by (workload id, att
 from collections.abc import Mapping
 from dataclasses import replace
 
+from muster_admission.asking import checks_for
 from muster_admission.book import Book
 from muster_admission.lifecycle import retry_ms
 from muster_admission.settings import NeverFits
 from muster_contracts import events
 from muster_contracts.stored import Record
+from muster_domain.checks import CheckStatus, all_ready
 from muster_domain.conditions import Explanation, PendingReason
 from muster_domain.states import Admission, Admitted, Finished, Growing, Resizing
 from muster_domain.workload import Workload
@@ -77,11 +79,56 @@ def granted(book: Book, record: Record, admission: Admission, now_ms: int) -> No
     held = record.state
     if not isinstance(held, Admitted) or not isinstance(held.resize, Growing):
         raise AssertionError(f"{record.workload.key} was decided on while it asked for nothing")  # noqa: TRY004
-    done = held.reclaimable
+    done, seated_now = held.reclaimable, held.placement.counts
     counts = {p.name: p.count + done.get(p.name, 0) for p in admission.pod_sets}
+    more = {name: max(0, count - seated_now.get(name, 0)) for name, count in counts.items()}
     state = _told(replace(held, admission=admission), counts)
-    state = next_step(record.workload, state, now_ms)
+    checks = tuple(
+        replace(check, resize=state.resizes)
+        for check in checks_for(book, record, admission, more, now_ms)
+    )
+    state = next_step(record.workload, _asking(state, checks, now_ms), now_ms)
     say_resized(book, record, state, now_ms, in_view=True)
+
+
+def checked(book: Book, record: Record, held: Admitted, now_ms: int) -> None:
+    """A check of the pods that it is to have besides was answered: all agree, or not yet."""
+    step = held.resize
+    if isinstance(step, Resizing):
+        say_resized(book, record, _asking(held, step.checks, now_ms), now_ms)
+
+
+def send_back(
+    book: Book, record: Record, held: Admitted, message: str, again_ms: int, now_ms: int
+) -> None:
+    """A check wants another try for more pods: their quota comes back, and it runs on as it is."""
+    if _is_sought(held):
+        withdraw(book, record, held, now_ms)
+        return
+    state = next_step(record.workload, _without_more(held), now_ms)
+    if isinstance(state.resize, Growing):
+        why = Explanation(reason=PendingReason.PENDING_EVALUATION, message=message)
+        waits = replace(state.resize, requeue_at_ms=again_ms, explanation=why)
+        state = replace(state, resize=waits)
+    say_resized(book, record, state, now_ms)
+
+
+def give_up(book: Book, record: Record, held: Admitted, message: str, now_ms: int) -> None:
+    """A check rejects more pods: it is to have those that run, until somebody scales it again."""
+    as_is = replace(record, workload=record.workload.scaled(held.placement.counts))
+    state = next_step(as_is.workload, _without_more(held), now_ms)
+    if _is_sought(held):
+        state = _told(held, held.placement.counts)
+    why = Explanation(reason=PendingReason.PENDING_EVALUATION, message=message)
+    say_resized(book, as_is, state, now_ms, why=why)
+
+
+def withdraw(book: Book, record: Record, held: Admitted, now_ms: int) -> None:
+    """Placement is asked for more pods, and is to leave the gang as it is after all.
+
+    Their quota stays charged until it has, because they may sit by now.
+    """
+    say_resized(book, record, _told(held, held.placement.counts), now_ms)
 
 
 def seated(
@@ -101,6 +148,7 @@ def seated(
         after,
         admission=before.admission.without(reclaimable, counts),
         reclaimable=reclaimable,
+        checks=step.checks or before.checks,
         resize=None,
     )
     if all(counts.get(name, 0) >= count for name, count in step.counts.items()):
@@ -115,10 +163,8 @@ def unseated(
     step = held.resize
     if not isinstance(step, Resizing) or fact.resize != held.resizes:
         return
-    counts = held.placement.counts
-    left = held.admission.without(held.reclaimable, counts)
     why = replace(fact.explanation, reason=PendingReason.TOPOLOGY_PLACEMENT_FAILED)
-    after = replace(held, admission=left, resize=None)
+    after = _without_more(held)
     state = _unseated(book, record.workload, after, step.unseated_times, why, now_ms)
     say_resized(book, record, state, now_ms)
 
@@ -158,15 +204,40 @@ def next_step(workload: Workload, state: Admitted, now_ms: int) -> Admitted:
 
 
 def say_resized(
-    book: Book, record: Record, state: events.LiveState, now_ms: int, *, in_view: bool = False
+    book: Book,
+    record: Record,
+    state: events.LiveState,
+    now_ms: int,
+    *,
+    why: Explanation | None = None,
+    in_view: bool = False,
 ) -> None:
-    """Make it so, and say it to those who follow."""
+    """Make it so, and say it to those who follow, and why if there is more to it."""
     after = book.become(record, state, now_ms, in_view=in_view)
     resized = events.WorkloadResized(
         workload=after.workload, version=book.announcer.version, state=state
     )
     book.announcer.event(after, resized, now_ms)
-    book.announcer.decision(after, None, now_ms)
+    book.announcer.decision(after, why, now_ms)
+
+
+def _asking(state: Admitted, checks: tuple[CheckStatus, ...], now_ms: int) -> Admitted:
+    """Seats for more pods are sought from now on, if all the checks agree."""
+    if not isinstance(state.resize, Resizing):
+        return state
+    since_ms = now_ms if all_ready(checks) else None
+    return replace(state, resize=replace(state.resize, checks=checks, since_ms=since_ms))
+
+
+def _is_sought(state: Admitted) -> bool:
+    """Whether placement may be seating more pods already."""
+    return isinstance(state.resize, Resizing) and state.resize.since_ms is not None
+
+
+def _without_more(state: Admitted) -> Admitted:
+    """It holds quota for the pods that sit, and is on its way to no others."""
+    left = state.admission.without(state.reclaimable, state.placement.counts)
+    return replace(state, admission=left, resize=None)
 
 
 def _unseated(
@@ -191,8 +262,15 @@ def _unseated(
 
 
 def _told(state: Admitted, counts: Mapping[str, int], leaving: tuple[int, ...] = ()) -> Admitted:
-    times = state.resize.unseated_times if state.resize is not None else 0
-    step = Resizing(counts=counts, leaving=leaving, unseated_times=times)
+    before = state.resize
+    step = Resizing(
+        counts=counts,
+        leaving=leaving,
+        unseated_times=before.unseated_times if before is not None else 0,
+    )
+    seats = state.placement.counts
+    if isinstance(before, Resizing) and any(n > seats.get(name, 0) for name, n in counts.items()):
+        step = replace(step, checks=before.checks, since_ms=before.since_ms)
     return replace(state, resizes=state.resizes + 1, resize=step)
 
 

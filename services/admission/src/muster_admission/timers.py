@@ -7,7 +7,7 @@ from muster_admission.activity import deactivate
 from muster_admission.book import Book
 from muster_admission.ending import evict
 from muster_admission.lifecycle import backoff_ms
-from muster_admission.resize import look_again
+from muster_admission.resize import look_again, withdraw
 from muster_contracts.stored import Record
 from muster_domain.conditions import EvictionReason, Outcome, RequeuedReason, UnderlyingCause
 from muster_domain.states import (
@@ -19,6 +19,7 @@ from muster_domain.states import (
     Pending,
     Requeue,
     Reserved,
+    Resizing,
 )
 
 
@@ -49,9 +50,12 @@ def _backoff_finished(state: Pending, now_ms: int) -> Pending:
 
 
 def _expire_admitted(book: Book, record: Record, state: Admitted, now_ms: int) -> None:
-    growing = state.resize
-    if isinstance(growing, Growing) and (growing.requeue_at_ms or now_ms + 1) <= now_ms:
+    step = state.resize
+    if isinstance(step, Growing) and (step.requeue_at_ms or now_ms + 1) <= now_ms:
         look_again(book, record, now_ms)
+        return
+    if isinstance(step, Resizing) and (book.seats_due_ms(step) or now_ms + 1) <= now_ms:
+        withdraw(book, record, state, now_ms)
         return
     limit = record.workload.max_execution_time_ms
     ran_ms = state.past_execution_ms + now_ms - state.admitted_at_ms

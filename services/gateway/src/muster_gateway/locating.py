@@ -146,8 +146,8 @@ def wish_key(wish: JobWish, once: str) -> str:
             return f"{active} {at_ms}"
         case ScaleRequested(counts=counts, at_ms=at_ms):
             return f"{sorted(counts.items())} {at_ms}"
-        case CheckAnswered(attempt=attempt, check=check, state=state):
-            return f"{attempt} {check} {state}"
+        case CheckAnswered(attempt=attempt, resize=resize, check=check, state=state):
+            return f"{attempt}.{resize} {check} {state}"
 
 
 def _located(heard: Heard) -> Located:

@@ -9,6 +9,7 @@ is answered once: with the seats as they are then, or that there are none for mo
 from dataclasses import replace
 
 from muster_contracts.events import GangUnplaceable, WorkloadResized
+from muster_domain.checks import all_ready, updated
 from muster_domain.conditions import Explanation
 from muster_domain.nodes import PodAssignment
 from muster_domain.states import Admitted, Resizing
@@ -29,6 +30,8 @@ def workload_resized(floor: Floor, fact: WorkloadResized, now_ms: int) -> None:
         return
     if not isinstance(state.resize, Resizing) or state.resizes <= seated.resizes:
         return
+    if not all_ready(state.resize.checks):
+        return
     if seated.phase is not GangPhase.RUNNING or seated.lost:
         return
     step = state.resize
@@ -40,7 +43,7 @@ def workload_resized(floor: Floor, fact: WorkloadResized, now_ms: int) -> None:
     ]
     after = replace(
         seated,
-        workload=fact.workload,
+        workload=updated(fact.workload, state.asked_checks),
         admission=state.admission,
         resizes=state.resizes,
         counts=step.counts,

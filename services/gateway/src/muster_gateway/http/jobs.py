@@ -143,6 +143,7 @@ async def answer_check(
         attempt=answer.attempt,
         check=checked_name(check, "check"),
         state=answer.state,
+        resize=answer.resize,
         by=call.caller.name,
         message=answer.message,
         requeue_after_ms=_pause_ms(answer.requeue_after_seconds),
