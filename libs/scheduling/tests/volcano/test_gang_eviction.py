@@ -1,5 +1,7 @@
 """Whole gangs give way to whole gangs, as few as possible, in one domain (K1 to K9)."""
 
+import pytest
+
 from muster_domain.queues import HyperNode
 from muster_domain.volcano import Pod, PodGroup
 from muster_domain.workload import NetworkTopology
@@ -9,18 +11,19 @@ from .builders import configure, evicted, gang, node, pod, pods, queue, snapshot
 
 PREEMPT = configure("gangpreempt", "priority gang conformance network-topology-aware predicates")
 RECLAIM = configure("gangreclaim", "priority gang conformance capacity predicates")
-PRIORITIES = {"high": 100, "low": 1}
+PRIORITIES = {"high": 100, "mid": 50, "low": 1}
+
+
+Gang = tuple[PodGroup, tuple[Pod, ...]]
 
 
 def places(plan: Plan) -> dict[str, str]:
     return {found.pod.removeprefix("ns/"): found.node for found in plan.pipelines}
 
 
-def running(
-    name: str, least: int, *nodes: str, **fields: object
-) -> tuple[PodGroup, tuple[Pod, ...]]:
+def running(name: str, least: int, *nodes: str, **fields: object) -> Gang:
     members = [pod(name, f"{name}-{number}", on=on) for number, on in enumerate(nodes)]
-    return gang(name, least, members, priority_class="low", **fields)
+    return gang(name, least, members, **{"priority_class": "low", **fields})
 
 
 def test_surplus_goes_before_any_whole_gang() -> None:
@@ -102,6 +105,45 @@ def test_room_is_made_inside_one_hyper_node() -> None:
     )
     assert len(evicted(plan)) == 1
     assert set(places(plan).values()) in ({"n0", "n1"}, {"n2", "n3"})
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "victims"),
+    [
+        (running("x", 2, "n0", "n1"), running("y", 1, "n2", "n3"), ["y-1"]),
+        (running("x", 1, "n0", "n1"), running("y", 2, "n2", "n3"), ["x-1"]),
+        (
+            running("x", 2, "n0", "n1", priority_class="mid"),
+            running("y", 2, "n2", "n3"),
+            ["y-0", "y-1"],
+        ),
+        (running("x", 2, "n0", "n1"), running("y", 1, "n2"), []),
+    ],
+    ids=["surplus elsewhere", "surplus here", "the less important", "nobody where there is room"],
+)
+def test_room_is_made_where_it_costs_least(first: Gang, second: Gang, victims: list[str]) -> None:
+    leaves = [
+        HyperNode(name="s0", tier=1, node_members=("n0", "n1")),
+        HyperNode(name="s1", tier=1, node_members=("n2", "n3")),
+    ]
+    wanted = gang(
+        "new",
+        1,
+        pods("new", 1),
+        priority_class="high",
+        network_topology=NetworkTopology(highest_tier=1),
+    )
+    plan = run_session(
+        snapshot(
+            [node(f"n{number}", "cpu=1") for number in range(4)],
+            [first, second, wanted],
+            priorities=PRIORITIES,
+            hyper_nodes=leaves,
+        ),
+        PREEMPT,
+    )
+    assert evicted(plan) == victims
+    assert len(places(plan)) == 1
 
 
 def test_a_queue_takes_back_whole_gangs_and_only_what_it_is_due() -> None:

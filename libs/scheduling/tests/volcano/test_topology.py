@@ -107,6 +107,36 @@ def test_a_pod_that_comes_later_keeps_the_gang_together(
     assert bool(found) == bool(usable)
 
 
+@pytest.mark.parametrize(
+    ("limit", "members", "told"),
+    [
+        (
+            hard(1),
+            waiting(3),
+            "none of 2 HyperNodes up to tier 1 has room for 3 pods, s0 has room for 2",
+        ),
+        (SOFT, waiting(5), "all nodes together have room for 4 of 5 pods"),
+        (
+            hard(1),
+            [*running("n1"), *waiting(2)],
+            "none of 1 HyperNodes up to tier 1 has room for 2 pods, s0 has room for 1",
+        ),
+        (
+            hard(1),
+            [*running("n1", "n3"), *waiting(1)],
+            "its pods in s2 span more than tier 1",
+        ),
+    ],
+    ids=["in none of the racks", "nowhere", "not where the others are", "nowhere any more"],
+)
+def test_what_a_gang_lacks_is_told_with_how_many_would_sit(
+    limit: NetworkTopology, members: list[Pod], told: str
+) -> None:
+    plan = on(TWO_RACKS, len(members), members, network_topology=limit)
+    assert plan.binds == ()
+    assert plan.outcomes["ns/x"].message.endswith(told)
+
+
 def test_an_unknown_tier_bounds_nothing_and_is_told() -> None:
     plan = on(TWO_RACKS, 2, [*running("n1", "n2"), *waiting(1)], network_topology=hard("row"))
     assert len(plan.binds) == 1

@@ -42,16 +42,28 @@ class _Seat:
 def make_room(session: Session, claim: GangClaim) -> Statement | None:
     """Evict the cheapest bundles of one domain with which the gang becomes complete there.
 
-    Returns the deeds, evictions first, or `None` with everything as it was.
+    Of the domains the one that costs the fewest whole gangs, then the least important ones, then
+    the fewest tasks; the first of equal ones, and the first that costs surplus alone. Returns the
+    deeds, evictions first, or `None` with everything as it was.
     """
     need = _need(session, claim.job)
+    found: list[tuple[str, list[Bundle]]] = []
     for domain in _domains(session, claim):
         bundles = _bundles(session, claim, domain, need)
         chosen = _enough(session, claim, domain, bundles, need)
         if chosen is not None:
-            chosen = _reprieve(session, claim, domain, chosen)
-            return _carry_out(session, claim, domain, chosen)
-    return None
+            found.append((domain, _reprieve(session, claim, domain, chosen)))
+            if all(bundle.safe for bundle in found[-1][1]):
+                break
+    if not found:
+        return None
+    domain, chosen = min(found, key=lambda way: _cost(way[1]))
+    return _carry_out(session, claim, domain, chosen)
+
+
+def _cost(chosen: Sequence[Bundle]) -> tuple[int, int, int]:
+    whole = [bundle.job.priority for bundle in chosen if not bundle.safe]
+    return len(whole), max(whole, default=0), sum(len(bundle.tasks) for bundle in chosen)
 
 
 def _need(session: Session, job: Job) -> dict[str, int]:

@@ -138,11 +138,11 @@ class NodeLedger:
         """Nodes that have this much, or will once releasing tasks are gone."""
         return self._together(_fits(self.future, self.ask(requests)), requests, idle=False)
 
-    def holds(self, requests: Resources, where: Mask, count: int) -> bool:
-        """Whether so many equal tasks have or will have room on some nodes together."""
+    def room_for(self, requests: Resources, where: Mask, most: int) -> int:
+        """How many equal tasks have or will have room on some nodes together, up to `most`."""
         asked, amounts = self.ask(requests)
         room = self.future[asked][:, where] // amounts[:, None]
-        return int(np.maximum(room.min(axis=0, initial=count), 0).sum()) >= count
+        return min(most, int(np.maximum(room.min(axis=0, initial=most), 0).sum()))
 
     def has_idle(self, row: int, requests: Resources) -> bool:
         """Whether one node has this much now."""

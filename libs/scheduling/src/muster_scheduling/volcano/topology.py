@@ -85,9 +85,11 @@ def seat_in_tree(
     pending = session.in_order(job.pending, session.compare_tasks)
     lacking = max(1, job.min_member - job.ready_count - job.waiting_count)
     only = None if job.has_sub_groups else next(iter(job.sub_jobs.values()))
+    tried_any = False
     for group in gradients(session, job, None, ROOT, make_room=False):
         tries: dict[str, _Try] = {}
         prospects = _prospects(session, only, group, pending, lacking)
+        tried_any = tried_any or bool(prospects.names)
         for name in prospects.names:
             tried = _try_turns(session, job, worksheet, name, seat) or _try_whole(
                 session, job, worksheet, name, seat
@@ -99,7 +101,30 @@ def seat_in_tree(
         if tries:
             chosen = max(sorted(tries), key=lambda name: tries[name].score)
             return _do_again(session, worksheet, tries[chosen])
+    if not tried_any:
+        job.hold_back(_too_narrow(session, job, pending, lacking))
     return None
+
+
+def _too_narrow(session: Session, job: Job, pending: Sequence[Task], lacking: int) -> str:
+    """That no HyperNode could hold what a job lacks; of equal tasks how many the best could."""
+    tree, nodes = session.tree, session.nodes
+    allowed = tree.tier(ROOT) if job.limit is None or job.limit.tier is None else job.limit.tier
+    inside = tree.search_root(ROOT, allowed, job.hyper_node)
+    names = [name for name in tree.below(inside) if tree.tier(name) <= allowed] if inside else []
+    if not names:
+        return f"its pods in {job.hyper_node} span more than tier {allowed}"
+    if len({task.shape for task in pending}) > 1:
+        return f"none of {len(names)} HyperNodes up to tier {allowed} has room for its minimum"
+    asked = pending[0].init_requests
+    room = {name: nodes.room_for(asked, tree.domains[name].nodes, lacking) for name in names}
+    if ROOT in room:
+        return f"all nodes together have room for {room[ROOT]} of {lacking} pods"
+    best = max(sorted(room), key=lambda name: room[name])
+    return (
+        f"none of {len(names)} HyperNodes up to tier {allowed} has room for {lacking} pods, "
+        f"{best} has room for {room[best]}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +145,9 @@ def _prospects(
     if len({task.shape for task in pending}) != 1:
         return _Prospects(group, ranked=False)
     domains, asked = session.tree.domains, pending[0].init_requests
-    able = [name for name in group if session.nodes.holds(asked, domains[name].nodes, least)]
+    able = [
+        name for name in group if session.nodes.room_for(asked, domains[name].nodes, least) == least
+    ]
     if sub_job is None or len(able) < _SEVERAL:
         return _Prospects(able, ranked=False)
     scores = _scores(session, sub_job, dict.fromkeys(able, pending[:least]))
