@@ -1,4 +1,4 @@
-"""`muster plan` where a Volcano session seats gangs: the command, with files, over a running Muster."""
+"""`muster plan` where a Volcano session seats gangs: the command, with files, on a real Muster."""
 
 import os
 import subprocess
@@ -23,12 +23,12 @@ FILES = Path(__file__).parent / "volcano"
 
 def waits(name: str, pods: int, room: str) -> list[str]:
     """The plan of a job for which no rack has room."""
-    return [
-        f"lab/{name}: would wait",
+    because = (
         f"because  TopologyPlacementFailed: {pods}/{pods} tasks in gang unschedulable: "
         f"{pods} Pending, {pods} minAvailable; none of 2 HyperNodes up to tier 1 has room for "
-        f"{pods} pods, {room}",
-    ]
+        f"{pods} pods, {room}"
+    )
+    return [f"lab/{name}: would wait", because]
 
 
 class Terminal:
