@@ -7,16 +7,15 @@ from prometheus_client import CollectorRegistry
 from muster_admission.books_check import discrepancies
 from muster_admission.machine import AdmissionMachine
 from muster_admission.metrics import AdmissionMetrics
+from muster_admission.rebuild import books_of
 from muster_admission.settings import AdmissionSettings
 from muster_contracts import codec, events, subjects
-from muster_contracts.books import BooksKept, after_books
+from muster_contracts.books import BooksKept, Told, note, told_otherwise
 from muster_contracts.jobs import Decision
-from muster_contracts.stored import WORKLOAD_FIELD
 from muster_contracts.subjects import Service
 from muster_domain.conditions import Explanation, Outcome, UnplaceableReason
 from muster_domain.states import WorkloadState
 from muster_domain.workload import Workload
-from muster_ledger.holds import BALANCE_PREFIX, HOLD_PREFIX
 from muster_ledger.model import Ledger
 from muster_ledger.store import Image
 from muster_runtime.machine import Changes
@@ -46,7 +45,7 @@ class House:
     said: list[events.Event] = field(default_factory=list[events.Event])
     decisions: list[Decision] = field(default_factory=list[Decision])
     version: int = 0
-    books: dict[str, bytes | None] = field(default_factory=dict[str, bytes | None])
+    books: Told = field(default_factory=Told)
     """What the log says of everything beside workloads and their ledger."""
     _sequence: int = 0
 
@@ -97,7 +96,7 @@ class House:
                 fact = codec.decode_event(name, message.body)
                 self.said.append(fact)
                 if isinstance(fact, BooksKept):
-                    self.books = after_books(self.books, fact)
+                    note(self.books, fact)
             else:
                 self.decisions.append(codec.decode(Decision, message.body))
         self.check()
@@ -118,11 +117,7 @@ class House:
         assert again.aside == self.machine.book.aside
         assert again.unseated.keys() == self.machine.book.unseated.keys()
         assert Ledger.from_fields(self.stored).balances() == self.machine.book.ledger.balances()
-        assert {name: value for name, value in self.books.items() if value is not None} == {
-            name: value
-            for name, value in self.stored.items()
-            if not name.startswith((WORKLOAD_FIELD, HOLD_PREFIX, BALANCE_PREFIX))
-        }
+        assert told_otherwise(self.books, books_of(self.stored)) == ()
 
     def state(self, identity: str = "w1") -> WorkloadState:
         return self.machine.book.records[identity].state

@@ -350,6 +350,24 @@ def test_another_partition_is_asked_for_what_is_needed_and_its_answer_lets_in() 
     assert drawn(house)[-1].held_micros == euros(2)
 
 
+@pytest.mark.parametrize("hours", [1, None])
+def test_a_home_that_takes_its_time_lets_in_what_lasts_past_the_edge_of_a_period(
+    hours: int | None,
+) -> None:
+    terms = declared(budget(euros(9), name=AWAY))
+    house = House(terms, now_ms=DAY.end_ms - HOUR_MS // 3)
+    submit(house, job("w1", hours=hours))
+    answered: list[BudgetDrawn] = []
+    for _ in range(4):
+        for asked in drawn(house):
+            if asked.wanted_micros and asked not in answered:
+                answered.append(asked)
+                house.cycle(20)
+                hear(house, allotted(asked, asked.wanted_micros, euros(6)))
+    assert house.kind("w1") == "reserved"
+    assert len(answered) == 2, "once for each of two days"
+
+
 def test_an_answer_that_comes_twice_or_late_allots_nothing_more() -> None:
     house = opened(budget(euros(9), name=AWAY))
     submit(house, job("w1"))

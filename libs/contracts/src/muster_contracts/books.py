@@ -45,7 +45,16 @@ def books_kept(
         yield BooksKept(partition=partition, version=version, kept=kept, dropped=dropped)
 
 
-def after_books(fields: Mapping[str, bytes | None], fact: BooksKept) -> dict[str, bytes | None]:
-    """Fields after one more fact, where None is one that was dropped."""
-    kept = {name: text.encode() for name, text in fact.kept.items()}
-    return {**fields, **dict.fromkeys(fact.dropped), **kept}
+Told = dict[str, bytes | None]
+"""What the log says of each field; None where the field was dropped."""
+
+
+def note(told: Told, fact: BooksKept) -> None:
+    """Take one more fact in, in the order of the log."""
+    told.update(dict.fromkeys(fact.dropped))
+    told.update((name, text.encode()) for name, text in fact.kept.items())
+
+
+def told_otherwise(told: Told, stored: Mapping[str, bytes]) -> tuple[str, ...]:
+    """Fields, sorted, that the log tells otherwise than they are stored, or not at all."""
+    return tuple(name for name in sorted({*told, *stored}) if told.get(name) != stored.get(name))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from muster_contracts import codec, events, subjects
+from muster_contracts.books import BooksKept, Told, note, told_otherwise
 from muster_contracts.stored import (
     AdmissionFact,
     Record,
@@ -36,6 +37,8 @@ class Audit:
     broken: dict[str, str] = field(default_factory=dict[str, str])
     submitted: set[str] = field(default_factory=set[str])
     counts: dict[str, int] = field(default_factory=dict[str, int])
+    books: dict[str, Told] = field(default_factory=dict[str, Told])
+    """What each partition keeps beside the states of its workloads."""
     eviction_reasons: list[str] = field(default_factory=list[str])
     _seen: set[str] = field(default_factory=set[str])
     _usage: dict[Charged, int] = field(default_factory=dict[Charged, int])
@@ -83,8 +86,14 @@ class Audit:
             self._break("INV-3", f"seats were never given back: {sorted(self._seats)[:3]}")
         return self.broken
 
+    def kept_otherwise(self, partition: str, stored: Mapping[str, bytes]) -> tuple[str, ...]:
+        """Fields of a partition's books that are not stored as the log says them."""
+        return told_otherwise(self.books.get(partition, {}), stored)
+
     def _take(self, fact: events.Event) -> None:
         match fact:
+            case BooksKept(partition=partition):
+                note(self.books.setdefault(partition, {}), fact)
             case events.WorkloadSubmitted():
                 self._submitted(fact)
             case events.GangPlaced():

@@ -8,11 +8,12 @@ from prometheus_client import CollectorRegistry
 
 from muster_admission.machine import AdmissionMachine
 from muster_admission.metrics import AdmissionMetrics
+from muster_admission.rebuild import books_of
 from muster_admission.settings import AdmissionSettings
 from muster_contracts import codec, events, subjects
-from muster_contracts.partitions import EVERY_PARTITION, PLACEMENT_SHARD, partition_of
+from muster_contracts.partitions import EVERY_PARTITION, PLACEMENT_SHARD, home_of, partition_of
 from muster_contracts.queries import Seats, SeatsQuestion
-from muster_contracts.stored import Record
+from muster_contracts.stored import records_of
 from muster_contracts.subjects import Service
 from muster_domain.conditions import Outcome
 from muster_domain.queue_tree import VOLCANO_PREFIX, tree_root
@@ -34,6 +35,7 @@ from muster_simulation.owners import OwnerProcess
 from muster_simulation.people import People, with_checks
 from muster_simulation.searcher import SearcherProcess
 from muster_simulation.swarm import Job, Scenario, draw
+from muster_simulation.terms import with_terms
 from muster_simulation.world import NO_FAULTS, World
 
 FAULTS_MS = 120_000
@@ -57,7 +59,7 @@ class Outcomes:
 
 def simulate(seed: int) -> Outcomes:
     """Run a seed to its end. Raises `InvariantBroken`."""
-    scenario = draw(seed)
+    scenario = with_terms(draw(seed), seed)
     configuration = with_checks(scenario.configuration, seed)
     return Run(seed, replace(scenario, configuration=configuration)).run()
 
@@ -85,7 +87,9 @@ class Run:
             SimulatedNode(self.world, node, PlacementSettings().node_lease_ms)
             for node in scenario.nodes
         ]
-        partitions = sorted(set(self._partition_of.values()))
+        homes = [home_of(budget) for budget in scenario.configuration.budgets]
+        partitions = sorted({*self._partition_of.values(), *homes})
+        self.partitions = partitions
         self.admission = [
             OwnerProcess(self.world, name, self._admission, self._admission_committed)
             for name in partitions
@@ -227,7 +231,7 @@ class Run:
         audit = Audit(self.scenario.configuration.cluster_queues).read(log)
         for invariant, what in sorted(audit.conclude().items()):
             raise InvariantBroken(invariant, what)
-        self._compare(audit.records)
+        self._compare(audit)
         for process in (*self.admission, self.placement):
             if not process.idle:
                 raise InvariantBroken("INV-5", "a process has work left")
@@ -248,15 +252,18 @@ class Run:
             digest=digest.hexdigest(),
         )
 
-    def _compare(self, from_log: dict[str, Record]) -> None:
-        for process in self.admission:
-            book = process.machine.book if process.machine is not None else None
-            for identity, record in book.records.items() if book is not None else ():
-                again = from_log.get(identity)
+    def _compare(self, audit: Audit) -> None:
+        for partition in self.partitions:
+            fields = self.world.shards.load(partition).fields
+            for identity, record in records_of(fields).items():
+                again = audit.records.get(identity)
                 if again is None or again.state != record.state:
                     raise InvariantBroken("INV-9", f"{identity}: {again} in the log")
                 if not isinstance(record.state, Finished):
                     raise InvariantBroken("INV-5", f"{identity} has not ended")
+            otherwise = audit.kept_otherwise(partition, books_of(fields))
+            if otherwise:
+                raise InvariantBroken("INV-9", f"{partition}: {otherwise} in the log")
 
 
 def _configure(machine: PlacementMachine, configuration: Configuration) -> None:

@@ -15,6 +15,10 @@ from muster_scheduling.quota import Vector
 
 PLACING_MS = 10 * 60_000
 """A reservation becomes an admission within so long, or comes back."""
+STEP_MS = 60_000
+"""The end of what is asked for moves in steps of so long, or of a tenth of a quantum if that is
+shorter. If it moved with the clock, what a later period is asked for would have grown by the time
+that its home has answered, and nobody whose time goes past the edge of a period would get in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +63,8 @@ class BudgetTerms:
         limit_ms = record.workload.max_execution_time_ms
         if limit_ms is None:
             quantum_ms = self.quantum_ms(record)
-            return Span(from_ms=now_ms, until_ms=now_ms + quantum_ms, longest_ms=quantum_ms)
+            until_ms = step_up(now_ms + PLACING_MS + quantum_ms, quantum_ms)
+            return Span(from_ms=now_ms, until_ms=until_ms, longest_ms=quantum_ms)
         state = record.state
         past_ms = 0
         if isinstance(state, Pending | Reserved | Admitted):
@@ -67,7 +72,8 @@ class BudgetTerms:
         if isinstance(state, Admitted):
             past_ms += now_ms - state.admitted_at_ms
         left_ms = max(0, limit_ms - past_ms)
-        return Span(from_ms=now_ms, until_ms=now_ms + PLACING_MS + left_ms, longest_ms=left_ms)
+        until_ms = step_up(now_ms + PLACING_MS + left_ms)
+        return Span(from_ms=now_ms, until_ms=until_ms, longest_ms=left_ms)
 
     def most(self, record: Record, usage: Vector, span: Span) -> Cost:
         """The most that a workload may cost each account in a span of time."""
@@ -111,6 +117,12 @@ class BudgetTerms:
     def _of_hold(self, hold: BudgetHold) -> list[Budget]:
         names = sorted({name.partition("/")[0] for name in hold.amounts_micros})
         return [self.budgets[name] for name in names if name in self.budgets]
+
+
+def step_up(at_ms: int, quantum_ms: int = 0) -> int:
+    """The end of the step that a moment is in."""
+    step_ms = min(STEP_MS, max(1, quantum_ms // 10)) if quantum_ms else STEP_MS
+    return -(-at_ms // step_ms) * step_ms
 
 
 def usage_of(hold: BudgetHold) -> dict[tuple[str, str], int]:

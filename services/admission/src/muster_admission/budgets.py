@@ -7,7 +7,7 @@ what is held and what is admitted never part. `muster_rating.budgets` says how a
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from muster_admission.budget_terms import BudgetTerms
+from muster_admission.budget_terms import BudgetTerms, step_up
 from muster_admission.standing import waits
 from muster_contracts import codec
 from muster_contracts.budgets import (
@@ -319,7 +319,7 @@ class BudgetBook:
 
     def _grown(self, hold: BudgetHold, now_ms: int) -> BudgetHold:
         from_ms = hold.from_ms if hold.seated_ms is None else hold.seated_ms
-        until_ms = now_ms + hold.quantum_ms
+        until_ms = step_up(now_ms + hold.quantum_ms, hold.quantum_ms)
         span = Span(from_ms=from_ms, until_ms=until_ms, longest_ms=until_ms - from_ms)
         amounts = self.terms.most_of(hold, span).amounts
         return replace(hold, until_ms=until_ms, amounts_micros={**hold.amounts_micros, **amounts})

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from muster_admission.rebuild import books_of
 from muster_contracts.partitions import PARTITIONS, PLACEMENT_SHARD
 from muster_contracts.stored import records_of
 from muster_contracts.streams import EVENTS
@@ -80,6 +81,8 @@ async def _compare_stores(store: RedisStore, audit: Audit, broken: dict[str, str
     """The store must be what follows from the log, and hold nothing once all has ended."""
     for partition in PARTITIONS:
         image = await store.load(partition)
+        for name in audit.kept_otherwise(partition, books_of(image.fields)):
+            broken.setdefault("INV-9", f"{partition}: {name} differs from the log")
         for identity, record in records_of(image.fields).items():
             again = audit.records.get(identity)
             if again is None or again.state != record.state:
