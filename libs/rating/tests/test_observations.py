@@ -8,11 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster_rating.attempts import Attempt, Charge, Seat
+from muster_rating.charges import charges
 from muster_rating.observations import Observation, by_attempt
 from muster_rating.opencost.allocations import HeldAndThere, raw_allocations
+from muster_rating.periods import month_of
 from muster_rating.prices import HOUR_MS
 from muster_rating.report import Books, RowKind, cost_table
 from muster_rating.rollups import Roll, merged, roll
+from muster_rating.statements import booked, corrections, issue, statement_rows
 from muster_rating.windows import Window
 
 from .house import FLAVOR, GPU, House
@@ -57,6 +60,27 @@ def test_the_busy_part_of_what_was_seen_stands_beside_what_was_held() -> None:
         1_500 * HOUR_MS,
     )
     assert (b.observed, b.busy) == ({}, {}), "nobody looked, so nothing is said"
+
+
+def test_a_statement_shows_what_was_seen_of_each_line_and_is_not_corrected_for_it() -> None:
+    """Two GPUs of a are its own and two are borrowed; of four hours each was seen for one."""
+    mine = house.attempt("a", 4, 0, 10)
+    catalog = house.catalog({"a": 2, "b": 2})
+    told = replace(books(mine, seen=(observed(mine, 0, 4000, 3000),)), catalogs=(catalog,))
+    june = month_of("1970-01", "UTC")
+
+    lines = charges(told, house.prices("1.40"), DAY)
+    issued = issue(june, "EUR", june.end_ms, lines, (), None)
+    unseen = charges(replace(told, observations={}), house.prices("1.40"), DAY)
+
+    assert {line.klass: (line.observed, line.busy) for line in lines if line.team} == {
+        "nominal": (2000 * HOUR_MS, 1500 * HOUR_MS),
+        "borrowed": (2000 * HOUR_MS, 1500 * HOUR_MS),
+    }
+    (row, _) = statement_rows(issued, lambda charge: charge.team, lambda name: name == GPU)
+    assert (row.observed_time, row.busy_time) == (4000 * HOUR_MS, 3000 * HOUR_MS)
+    assert corrections(june.id, booked([issued], june.id), unseen) == ()
+    assert issued.digest == issue(june, "EUR", june.end_ms, unseen, (), None).digest
 
 
 def test_an_hour_belongs_to_the_window_in_which_it_begins() -> None:

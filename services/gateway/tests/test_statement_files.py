@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -148,3 +149,30 @@ def test_what_has_no_price_is_named_and_not_counted_as_free(statement: Statement
     text = page_of(view, "UTC").decode()
     assert f"No price, not charged: &lt;b200&gt;/{GPU}" in text
     assert "No price" not in page_of(view_of(statement, "open", "team"), "UTC").decode()
+
+
+def test_hours_and_amounts_of_the_page_add_up_to_its_last_line(statement: Statement) -> None:
+    """Three rows of a third of an hour each."""
+    thirds = [
+        Line(charge=replace(charge(team, 1, micros=466_667), quantity=HOUR_MS * 1000 // 3))
+        for team in "xyz"
+    ]
+    text = page_of(view_of(replace(statement, lines=tuple(thirds)), "closed", "team"), "UTC")
+    cells = [re.findall(r"<td>([^<]*)</td>", row) for row in text.decode().split("<tr>")[2:]]
+    assert [row[-6] for row in cells] == ["0.34", "0.33", "0.33", "1.00"]
+    assert [row[-1] for row in cells] == ["0.47", "0.47", "0.46", "1.40"]
+
+
+def test_the_page_says_how_busy_gpus_were_where_somebody_looked(statement: Statement) -> None:
+    seen = replace(charge("a", 20), observed=10 * HOUR_MS * 1000, busy=4 * HOUR_MS * 1000)
+    view = view_of(
+        replace(statement, lines=(Line(charge=seen), *statement.lines[1:])), "open", "team"
+    )
+    text = page_of(view, "UTC").decode()
+    assert "<td>40 %</td>" in text
+    assert "<td>unknown</td>" in text
+    assert "efficiency: the part of the time" in text
+    assert "efficiency: the part" not in page_of(view_of(statement, "open", "team"), "UTC").decode()
+    assert rows_of(lines_csv(replace(statement, lines=(Line(charge=seen),))))[0]["busy"] == str(
+        4 * HOUR_MS * 1000
+    )

@@ -39,6 +39,8 @@ def line_of(line: Line) -> StatementLine:
         labels=charge.labels,
         corrects=line.corrects,
         pool=charge.pool,
+        observed=charge.observed,
+        busy=charge.busy,
     )
 
 
@@ -66,6 +68,8 @@ def read_line(line: StatementLine) -> Line:
         user=line.user,
         labels=line.labels,
         pool=line.pool,
+        observed=line.observed,
+        busy=line.busy,
     )
     return Line(charge=charge, corrects=line.corrects)
 

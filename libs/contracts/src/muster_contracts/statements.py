@@ -72,7 +72,8 @@ class StatementLine:
     above its time; of a queue that pays by quota it is unused too, for quota that it did not use,
     and lent, a credit. `corrects` names the earlier
     period that it puts right. It was held at times within `[start_ms, end_ms)`. The price is that
-    of the `pool` of nodes, or without one that of the flavor.
+    of the `pool` of nodes, or without one that of the flavor. Of what was held, `observed` was looked
+    at, and devices worked in `busy` of that.
     """
 
     kind: str
@@ -97,6 +98,8 @@ class StatementLine:
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     corrects: str = ""
     pool: str = ""
+    observed: int = 0
+    busy: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +132,8 @@ class StatementPage:
 class StatementRow:
     """One row of a statement's table; GPU time in milli-units times milliseconds, and cents.
 
-    `correction_cents` is the part of `cents` that puts earlier months right.
+    `correction_cents` is the part of `cents` that puts earlier months right. Of the time,
+    `observed_time` was looked at, and devices worked in `busy_time` of that.
     """
 
     key: str
@@ -137,6 +141,8 @@ class StatementRow:
     borrowed_time: int
     cents: int
     correction_cents: int = 0
+    observed_time: int = 0
+    busy_time: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ from muster_rating.catalogs import quota_windows
 from muster_rating.charging import LENT, SURCHARGE, UNUSED, Quotas, charged
 from muster_rating.holdings import Holding, holdings_by_pair
 from muster_rating.metering import Balance, balance
+from muster_rating.observations import Observations, observed_of
 from muster_rating.policies import PolicyVersion, policy_windows
 from muster_rating.prices import ALWAYS_MS, Price, PriceBook, RatedWindow
 from muster_rating.report import Books, RowKind
@@ -41,7 +42,8 @@ class Charge:
     `klass` tells usage inside the queue's quota from what was borrowed, from quota that the queue
     pays for and left unused, from what it gets back for having lent, and from what a loan costs
     above its time. It was held at times within `[start_ms, end_ms)`. Lines of what nobody held have
-    no owner. `pool` is whose price it is, if not the flavor's.
+    no owner. `pool` is whose price it is, if not the flavor's. Of what was held, `observed` was
+    looked at, and devices worked in `busy` of that; neither is owed, nor part of what a line is.
     """
 
     kind: RowKind
@@ -65,6 +67,8 @@ class Charge:
     user: str = ""
     labels: Labels = field(default_factory=dict[str, str])
     pool: str = ""
+    observed: int = 0
+    busy: int = 0
 
     @property
     def of_quota(self) -> bool:
@@ -115,7 +119,13 @@ def charges(
 
 def _joined(before: Charge, after: Charge) -> Charge:
     """One line of two stretches with one price, on either side of a change of the policy."""
-    return replace(before, quantity=before.quantity + after.quantity, end_ms=after.end_ms)
+    return replace(
+        before,
+        quantity=before.quantity + after.quantity,
+        end_ms=after.end_ms,
+        observed=before.observed + after.observed,
+        busy=before.busy + after.busy,
+    )
 
 
 def _of_pair(
@@ -140,7 +150,13 @@ def _of_pair(
     lines = [
         line
         for holding in held
-        for line in _of_attempt(holding, pair, borrowed, _shares(holding, parts, rated, version))
+        for line in _watched(
+            books.observations,
+            holding,
+            pair,
+            window,
+            list(_of_attempt(holding, pair, borrowed, _shares(holding, parts, rated, version))),
+        )
     ]
     paid = charged({}, quotas, version)
     lines += _of_quota(pair, paid, rated)
@@ -190,6 +206,22 @@ def _of_attempt(
         for klass, part in ((NOMINAL, quantity - loan), (BORROWED, loan if pays_loan else 0)):
             if part:
                 yield _of_holding(holding, pair, klass, part, rated)
+
+
+def _watched(
+    observations: Observations, holding: Holding, pair: Pair, window: Window, lines: list[Charge]
+) -> list[Charge]:
+    """The lines of an attempt with their part of what was observed of it."""
+    seen = list(observed_of(observations, holding, pair, window)) if observations else []
+    if not seen:
+        return lines
+    weights = [line.quantity for line in lines]
+    observed = split(sum(one.observed for one in seen), weights)
+    busy = split(sum(one.busy for one in seen), weights)
+    return [
+        replace(line, observed=of, busy=worked)
+        for line, of, worked in zip(lines, observed, busy, strict=True)
+    ]
 
 
 def _rate(charge: Charge) -> Fraction:

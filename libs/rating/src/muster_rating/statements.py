@@ -14,7 +14,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from muster_domain.money import round_rows
-from muster_rating.charges import Charge, ChargeKey
+from muster_rating.charges import BORROWED, Charge, ChargeKey
 from muster_rating.periods import Period
 from muster_rating.policies import PERCENT, Attribution, PolicyVersion, QueueTerms
 from muster_rating.report import RowKind
@@ -154,7 +154,13 @@ def corrections(
         if before is not None and after is not None and _same(before, after):
             continue
         if before is not None:
-            back = replace(before, quantity=-before.quantity, micros=-before.micros)
+            back = replace(
+                before,
+                quantity=-before.quantity,
+                micros=-before.micros,
+                observed=-before.observed,
+                busy=-before.busy,
+            )
             lines.append(Line(charge=back, corrects=period_id))
         if after is not None:
             lines.append(Line(charge=after, corrects=period_id))
@@ -176,10 +182,12 @@ class StatementRow:
     """One row of a statement's table; milli-unit-milliseconds of all GPUs, and cents."""
 
     key: str
-    gpu_time: int
-    borrowed_time: int
-    cents: int
-    correction_cents: int
+    gpu_time: int = 0
+    borrowed_time: int = 0
+    observed_time: int = 0
+    busy_time: int = 0
+    cents: int = 0
+    correction_cents: int = 0
 
 
 def statement_rows(
@@ -188,26 +196,21 @@ def statement_rows(
     """The statement by key; cents are by largest remainder, so that they sum to the total's."""
     exact: dict[str, Fraction] = {}
     corrected: dict[str, Fraction] = {}
-    times: dict[str, tuple[int, int]] = {}
+    rows: dict[str, StatementRow] = {}
     for line in statement.lines:
         charge = line.charge
         key = by(charge) if charge.kind is RowKind.USAGE else f"__{charge.kind}__"
         into = corrected if line.corrects else exact
         into[key] = into.get(key, Fraction(0)) + Fraction(charge.micros, MICROS_PER_CENT)
-        gpu, borrowed = times.get(key, (0, 0))
-        if is_gpu(charge.resource):
-            gpu += charge.quantity
-            borrowed += charge.quantity if charge.klass == "borrowed" else 0
-        times[key] = gpu, borrowed
-    keys = sorted(times, key=lambda key: (key.startswith("__"), key))
+        row = rows.get(key, StatementRow(key=key))
+        rows[key] = _with_times(row, charge) if is_gpu(charge.resource) else row
+    keys = sorted(rows, key=lambda key: (key.startswith("__"), key))
     of_period = [exact.get(key, Fraction(0)) for key in keys]
     of_others = [corrected.get(key, Fraction(0)) for key in keys]
     cents, _ = round_rows([*of_period, *of_others])
     return tuple(
-        StatementRow(
-            key=key,
-            gpu_time=times[key][0],
-            borrowed_time=times[key][1],
+        replace(
+            rows[key],
             cents=cents[place] + cents[len(keys) + place],
             correction_cents=cents[len(keys) + place],
         )
@@ -215,10 +218,25 @@ def statement_rows(
     )
 
 
+def _with_times(row: StatementRow, charge: Charge) -> StatementRow:
+    borrowed = charge.quantity if charge.klass == BORROWED else 0
+    return replace(
+        row,
+        gpu_time=row.gpu_time + charge.quantity,
+        borrowed_time=row.borrowed_time + borrowed,
+        observed_time=row.observed_time + charge.observed,
+        busy_time=row.busy_time + charge.busy,
+    )
+
+
 def _sum(left: Charge, right: Charge) -> Charge:
     newest = right if right.quantity >= 0 else left
     return replace(
-        newest, quantity=left.quantity + right.quantity, micros=left.micros + right.micros
+        newest,
+        quantity=left.quantity + right.quantity,
+        micros=left.micros + right.micros,
+        observed=left.observed + right.observed,
+        busy=left.busy + right.busy,
     )
 
 

@@ -5,11 +5,13 @@ import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
+from fractions import Fraction
 from html import escape
 
 from muster_contracts.statement_lines import line_of, policy_of, policy_text
 from muster_contracts.statements import StatementRow, StatementView
 from muster_domain.errors import InvalidValue
+from muster_domain.money import round_rows
 from muster_gateway.parquet import ColumnType, parquet
 from muster_rating.charges import Charge
 from muster_rating.focus import COLUMNS, focus_rows
@@ -49,9 +51,9 @@ _FOCUS_TYPES = {
 _LINE_COLUMNS = (
     "corrects", "kind", "charge_class", "team", "user", "namespace", "workload", "workload_id",
     "attempt", "cluster_queue", "flavor", "pool", "resource", "quantity", "start_ms", "end_ms",
-    "hourly", "per", "micros",
+    "hourly", "per", "micros", "observed", "busy",
 )  # fmt: skip
-_LINE_NUMBERS = ("attempt", "quantity", "start_ms", "end_ms", "micros")
+_LINE_NUMBERS = ("attempt", "quantity", "start_ms", "end_ms", "micros", "observed", "busy")
 _LINE_TYPES: Mapping[str, ColumnType] = dict.fromkeys(_LINE_NUMBERS, ColumnType.INTEGER)
 
 
@@ -152,7 +154,13 @@ def _csv(columns: Sequence[str], rows: Iterable[Mapping[str, str | None]]) -> st
 def page_of(view: StatementView, zone: str) -> bytes:
     """A page that prints on one or more sheets: the total, and a table with a bar for each row."""
     largest = max((abs(row.cents) for row in view.rows), default=0) or 1
-    rows = "".join(_page_row(row, largest) for row in view.rows)
+    hours, borrowed = (_hundredths(of) for of in _times(view.rows))
+    rows = "".join(
+        f"<tr><th>{escape(row.key)}</th><td class=bar>{_bar(row, largest)}</td>"
+        f"{_numbers(row, gpu, loan)}</tr>"
+        for row, gpu, loan in zip(view.rows, hours, borrowed, strict=True)
+    )
+    total = _numbers(_total_of(view), sum(hours), sum(borrowed))
     first, last = day_text(view.starts_at_ms, zone), day_text(view.ends_at_ms - 1, zone)
     issued = (
         f"No. {view.number}, issued {day_text(view.issued_at_ms, zone)}, "
@@ -163,6 +171,8 @@ def page_of(view: StatementView, zone: str) -> bytes:
     title = f"Statement {escape(view.period.partition('@')[0])}"
     notes = [policy_text(policy) for policy in view.policy]
     notes += [_NOTES[row.key] for row in view.rows if row.key in _NOTES]
+    if any(row.observed_time for row in view.rows):
+        notes.append(_OF_EFFICIENCY)
     if view.unpriced:
         notes.insert(0, f"No price, not charged: {', '.join(view.unpriced)}")
     currency = escape(view.currency)
@@ -170,31 +180,51 @@ def page_of(view: StatementView, zone: str) -> bytes:
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
         f"<style>{_STYLE}</style><h1>{title}</h1><p>{first} to {last}, {escape(zone)}. {issued}"
         f"</p><p class=total>{_decimal(view.total_cents)} {currency}</p>"
-        f"<table><thead><tr><th>{escape(view.by)}</th><th class=bar></th><th>GPU-h</th>"
-        f"<th>of these borrowed</th><th>corrections</th><th>{currency}</th></tr></thead>"
-        f"<tbody>{rows}</tbody><tfoot><tr><th>total</th><td></td>"
-        f"{_numbers(_total_of(view))}</tr></tfoot></table>"
+        f"<table><thead><tr><th>{escape(view.by)}</th><th class=bar></th><th>GPU-hours</th>"
+        f"<th>of these borrowed</th><th>efficiency</th><th>this month, {currency}</th>"
+        f"<th>corrections, {currency}</th><th>total, {currency}</th></tr></thead>"
+        f"<tbody>{rows}</tbody><tfoot><tr><th>total</th><td></td>{total}</tr></tfoot></table>"
         f"<ul>{''.join(f'<li>{escape(note)}</li>' for note in notes)}</ul></html>"
     ).encode()
 
 
-def _page_row(row: StatementRow, largest: int) -> str:
+def _bar(row: StatementRow, largest: int) -> str:
     shade = "credit" if row.cents < 0 else "nobodys" if row.key in _NOTES else "used"
-    bar = (
+    return (
         f'<svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true"><rect '
         f'class="{shade}" width="{abs(row.cents) * 100 // largest}" height="10"/></svg>'
     )
-    return f"<tr><th>{escape(row.key)}</th><td class=bar>{bar}</td>{_numbers(row)}</tr>"
 
 
-def _numbers(row: StatementRow) -> str:
+def _numbers(row: StatementRow, gpu_hundredths: int, borrowed_hundredths: int) -> str:
     cells = (
-        _hours(row.gpu_time),
-        _hours(row.borrowed_time),
+        _decimal(gpu_hundredths),
+        _decimal(borrowed_hundredths),
+        _efficiency(row),
+        _decimal(row.cents - row.correction_cents),
         _decimal(row.correction_cents),
         _decimal(row.cents),
     )
     return "".join(f"<td>{cell}</td>" for cell in cells)
+
+
+def _efficiency(row: StatementRow) -> str:
+    """Empty for what nobody held, unknown where nobody looked."""
+    if row.key in _NOTES and row.key != UNALLOCATED:
+        return ""
+    if row.observed_time <= 0:
+        return "unknown"
+    return f"{(row.busy_time * 200 + row.observed_time) // (row.observed_time * 2)} %"
+
+
+def _times(rows: Sequence[StatementRow]) -> tuple[list[int], list[int]]:
+    return [row.gpu_time for row in rows], [row.borrowed_time for row in rows]
+
+
+def _hundredths(milli_ms: Iterable[int]) -> tuple[int, ...]:
+    """Hours with two digits, which sum to the sum's."""
+    hundredths, _ = round_rows([Fraction(time * 100, _HOUR) for time in milli_ms])
+    return hundredths
 
 
 def _total_of(view: StatementView) -> StatementRow:
@@ -202,6 +232,8 @@ def _total_of(view: StatementView) -> StatementRow:
         key="total",
         gpu_time=sum(row.gpu_time for row in view.rows),
         borrowed_time=sum(row.borrowed_time for row in view.rows),
+        observed_time=sum(row.observed_time for row in view.rows),
+        busy_time=sum(row.busy_time for row in view.rows),
         cents=view.total_cents,
         correction_cents=sum(row.correction_cents for row in view.rows),
     )
@@ -217,6 +249,10 @@ _NOTES = {
     UNALLOCATED: "__unallocated__: what has no such value, as quota that a queue left unused",
 }
 """What rows of nobody's are, for those who read a page alone."""
+_OF_EFFICIENCY = (
+    "efficiency: the part of the time in which GPUs worked, of the time in which agents looked at "
+    "them; what is owed does not depend on it"
+)
 
 _STYLE = (
     "body{font:14px/1.4 system-ui,sans-serif;margin:2em auto;max-width:60em;color:#222}"
@@ -239,11 +275,6 @@ def _unpriced(statement: Statement) -> tuple[str, ...]:
 
 def _is_gpu(resource: str) -> bool:
     return resource.rpartition("/")[2].startswith(("gpu", "mig-"))
-
-
-def _hours(milli_ms: int) -> str:
-    sign = -1 if milli_ms < 0 else 1
-    return _decimal(sign * ((abs(milli_ms) * 100 + _HOUR // 2) // _HOUR))
 
 
 def _decimal(hundredths: int) -> str:

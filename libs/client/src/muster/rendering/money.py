@@ -1,5 +1,6 @@
 """`muster budget` and `muster statement`: bars of what is left, and what a month came to."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from rich.table import Table
@@ -8,8 +9,9 @@ from rich.text import Text
 from muster.rendering.tables import plain_table
 from muster_contracts.budgets import BudgetPage, BudgetRow
 from muster_contracts.commitments import CommitmentPage
-from muster_contracts.statements import StatementView
-from muster_domain.money import MICROS, format_decimal
+from muster_contracts.statements import StatementRow, StatementView
+from muster_domain.money import MICROS, format_decimal, round_rows
+from muster_rating.periods import utc_text
 
 BAR_WIDTH = 24
 _MILLI_MS_PER_HOUR = 3_600_000 * 1000
@@ -72,32 +74,40 @@ def commitment_table(page: CommitmentPage) -> Table:
 
 
 def statement_table(view: StatementView) -> Table:
-    """One line for each key, then what nobody used, then the sum."""
-    columns = [view.by.upper(), "GPU-H", "BORROWED", "CORRECTIONS", view.currency]
+    """One line for each key, then what nobody used, then the sum; every column adds up."""
+    currency = view.currency
+    columns = [
+        view.by.upper(),
+        *("GPU-H", "BORROWED", "EFFICIENCY"),
+        *(f"{name} {currency}" for name in ("MONTH", "CORRECTIONS", "TOTAL")),
+    ]
     table = plain_table(columns, right=columns[1:])
-    for row in view.rows:
-        table.add_row(
-            row.key,
-            _hours(row.gpu_time),
-            _hours(row.borrowed_time),
-            _cents(row.correction_cents),
-            _cents(row.cents),
-        )
-    table.add_row(
-        "total",
-        _hours(sum(row.gpu_time for row in view.rows)),
-        _hours(sum(row.borrowed_time for row in view.rows)),
-        _cents(sum(row.correction_cents for row in view.rows)),
-        _cents(view.total_cents),
-    )
+    hours = _hours([row.gpu_time for row in view.rows])
+    borrowed = _hours([row.borrowed_time for row in view.rows])
+    for row, *times in zip(view.rows, hours, borrowed, strict=False):
+        table.add_row(row.key, *times, _efficiency(row), *_amounts(row.cents, row.correction_cents))
+    corrected = sum(row.correction_cents for row in view.rows)
+    table.add_row("total", hours[-1], borrowed[-1], "", *_amounts(view.total_cents, corrected))
     return table
+
+
+def _amounts(cents: int, corrected: int) -> list[str]:
+    return [_cents(cents - corrected), _cents(corrected), _cents(cents)]
+
+
+def _efficiency(row: StatementRow) -> str:
+    """Empty for what nobody held or nobody looked at."""
+    if row.observed_time <= 0:
+        return ""
+    return f"{(row.busy_time * 200 + row.observed_time) // (row.observed_time * 2)} %"
 
 
 def statement_heading(view: StatementView) -> str:
     """What the statement is, in one line."""
+    times = f"{utc_text(view.starts_at_ms)} to {utc_text(view.ends_at_ms)}"
     if not view.number:
-        return f"{view.period} is {view.state}: what would be issued now"
-    return f"{view.period}, statement {view.number}, digest {view.digest}"
+        return f"{view.period}, {times}, is {view.state}: what would be issued now"
+    return f"{view.period}, {times}, statement {view.number}, digest {view.digest}"
 
 
 def _left(row: BudgetRow) -> int:
@@ -112,5 +122,7 @@ def _cents(cents: int) -> str:
     return format_decimal(Fraction(cents, 100), 2)
 
 
-def _hours(milli_ms: int) -> str:
-    return format_decimal(Fraction(milli_ms, _MILLI_MS_PER_HOUR), 2)
+def _hours(milli_ms: Sequence[int]) -> list[str]:
+    """Hours with two digits, and then their sum, to which they add up."""
+    hundredths, total = round_rows([Fraction(time * 100, _MILLI_MS_PER_HOUR) for time in milli_ms])
+    return [_cents(amount) for amount in (*hundredths, total)]
