@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import pytest
 
 from muster_domain.policy import (
@@ -14,6 +17,7 @@ from muster_domain.policy import (
 )
 from muster_manifests import KueueConfiguration, ManifestError, load
 from muster_manifests.kueue.configuration import MUSTER_IMPROVEMENTS
+from muster_manifests.kueue.gates import ALWAYS, NEVER, OF_KUBERNETES, SWITCHES
 
 HEAD = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 FINAL, INITIAL = FairStrategy.FINAL_SHARE, FairStrategy.INITIAL_SHARE
@@ -116,8 +120,49 @@ def test_what_has_no_effect_is_named_once_with_its_place() -> None:
     assert warnings("fairSharign: {}\n") == [
         "f:3:1: fairSharign: unknown field, ignored; did you mean fairSharing?"
     ]
-    (gate,) = warnings("featureGates: {TopologyAwareScheduling: true}\n")
-    assert gate.startswith("f:3:16: featureGates.TopologyAwareScheduling: of no effect here")
+
+
+@pytest.mark.parametrize(
+    ("gate", "told"),
+    [
+        ("TopologyAwareScheduling: true", ""),
+        ("TopologyAwareScheduling: false", "cannot be switched off: a flavor with a topologyName"),
+        ("FastQuotaReleaseInPodIntegration: true", "cannot be switched on: quota comes back when"),
+        ("FastQuotaReleaseInPodIntegration: false", ""),
+        ("TLSOptions: true", "of no effect here: it is about objects"),
+        ("KueueDRAIntegration: true", "of no effect here: devices are counted by resource name"),
+        ("Typo: true", "no gate that is known; known are AdmissionFairSharing"),
+    ],
+)
+def test_a_gate_that_is_no_switch_says_what_is_done_instead(gate: str, told: str) -> None:
+    said = warnings(f"featureGates: {{{gate}}}\n")
+    name = gate.split(":", maxsplit=1)[0]
+    prefix = f"f:3:16: featureGates.{name}: {told}"
+    assert [line[: len(prefix)] for line in said] == ([prefix] if told else [])
+
+
+def test_gates_that_switch_a_part_of_the_configuration_off() -> None:
+    gates = "featureGates: {AdmissionFairSharing: false, QuotaCheckStrategy: false}\n"
+    text = gates + (
+        "admissionFairSharing: {usageHalfLifeTime: 1h}\n"
+        "resources: {quotaCheckStrategy: IgnoreUndeclared}\n"
+    )
+    assert read(text).policy == Policy()
+    lifecycle = read("featureGates: {DisableWaitForPodsReady: true}\n").lifecycle
+    assert (lifecycle.ready_ms, lifecycle.recovery_ms) == (None, None)
+
+
+def test_every_gate_stands_in_the_documents_with_what_it_does() -> None:
+    page = Path(__file__).parents[3] / "docs/operations/gates.md"
+    rows = dict(re.findall(r"(?m)^\| `(\w+)` \| ([^|]+) \|", page.read_text()))
+    told = {
+        **dict.fromkeys(SWITCHES, "a switch"),
+        **{name: f"always on: {why}" for name, why in ALWAYS.items()},
+        **{name: f"always off: {why}" for name, why in NEVER.items()},
+        **{name: f"of no effect: {why}" for name, why in OF_KUBERNETES.items()},
+        "ConcurrentAdmission": "refused: nothing here makes variants of a workload",
+    }
+    assert rows == told
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from muster_contracts import events
 from muster_contracts.jobs import Verdict
 from muster_domain.conditions import EvictionReason, PendingReason, RequeuedReason
 from muster_domain.states import Evicting, Pending, Requeue
+from muster_domain.workload import ADMISSION_GATES
 from muster_testing.builders import cluster_queue, configuration, workload
 
 from .house import House
@@ -113,3 +114,20 @@ def test_the_count_of_those_who_wait_has_those_who_are_not_active(house: House) 
     book = house.machine.book
     row = queue_row(book, book.view.catalog.queues["cq"])
     assert (row.pending, row.inadmissible) == (1, 1)
+
+
+def test_a_gated_job_waits_until_somebody_opens_its_gates(house: House) -> None:
+    gates = {ADMISSION_GATES: "example.com/data, example.com/review"}
+    house.submit(workload(annotations=gates))
+    last = house.decisions[-1]
+    assert last.reason == PendingReason.ADMISSION_GATED
+    assert last.message == "held by the admission gates example.com/data, example.com/review"
+    house.restart()
+    assert not house.cycle(10**6)
+    house.say(wish(active=True, at_ms=house.now_ms))
+    assert house.kind() == "reserved"
+
+
+def test_no_gate_between_commas_is_no_gate(house: House) -> None:
+    house.submit(workload(annotations={ADMISSION_GATES: " , "}))
+    assert house.kind() == "reserved"

@@ -314,6 +314,21 @@ def test_no_more_ended_jobs_are_kept_than_the_settings_say() -> None:
     assert set(house.machine.book.records) == {"w3", "w4", "w5"}
 
 
+def test_what_a_rule_deactivated_is_remembered_for_a_time_of_its_own() -> None:
+    keeps = Lifecycle(keep_finished_ms=5_000, keep_deactivated_ms=1_000)
+    house = House(replace(configuration(cluster_queue(gpus=4)), lifecycle=keeps))
+    house.run(replace(workload("late", gpus=1), max_execution_time_ms=500))
+    house.run(workload("done", gpus=1))
+    house.finish("done")
+    house.cycle(500)
+    house.release("late")
+    house.restart()
+    house.cycle(1_000)
+    assert house.kinds("late", "done") == ["finished", "finished"]
+    house.cycle(1)
+    assert set(house.machine.book.records) == {"done"}
+
+
 def test_the_configuration_says_how_long_what_has_ended_is_remembered() -> None:
     declared = replace(
         configuration(cluster_queue(gpus=4)), lifecycle=Lifecycle(keep_finished_ms=5_000)

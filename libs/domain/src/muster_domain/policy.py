@@ -140,7 +140,8 @@ class Lifecycle:
     """How long a workload may take for what, as `waitForPodsReady` and the retention say it.
 
     `ready_ms` and `recovery_ms` of `None` wait for ever, `requeue_limit` of `None` is endless,
-    `keep_finished_ms` of `None` keeps what has ended for as long as the service is told to.
+    `keep_finished_ms` of `None` keeps what has ended for as long as the service is told to, and
+    `keep_deactivated_ms` of `None` what a rule has deactivated for as long as the others.
     """
 
     ready_ms: int | None = 1_800_000
@@ -151,3 +152,4 @@ class Lifecycle:
     requeue_base_ms: int = 60_000
     requeue_max_ms: int = 3_600_000
     keep_finished_ms: int | None = None
+    keep_deactivated_ms: int | None = None

@@ -126,6 +126,10 @@ CHECKPOINT_NEVER = "never"
 """What a job annotates that cannot save its work."""
 
 
+ADMISSION_GATES = "kueue.x-k8s.io/admission-gated-by"
+"""What a job annotates with the gates, comma-separated, that it is not to be looked at behind."""
+
+
 ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
 """What a job annotates with "true" whose number of pods may be changed while it runs."""
 
@@ -211,6 +215,12 @@ class Workload:
     def never_checkpoints(self) -> bool:
         """Whether it said that it cannot save its work, so that an eviction costs all of it."""
         return self.annotations.get(CHECKPOINT) == CHECKPOINT_NEVER
+
+    @property
+    def admission_gates(self) -> tuple[str, ...]:
+        """What it waits for before it may stand in line."""
+        written = self.annotations.get(ADMISSION_GATES, "").split(",")
+        return tuple(gate.strip() for gate in written if gate.strip())
 
     @property
     def is_scalable(self) -> bool:

@@ -118,11 +118,12 @@ def public_decision(
         explanation=explanation,
         preemptor=state.preemptor if isinstance(state, Evicting) else "",
         lease_until_ms=None if admitted is None else admitted.lease_until_ms,
-        checks=_checks(state),
+        checks=asked_checks(state),
     )
 
 
-def _checks(state: WorkloadState) -> tuple[CheckStatus, ...]:
+def asked_checks(state: WorkloadState) -> tuple[CheckStatus, ...]:
+    """The checks that were asked last; none where it holds nothing."""
     match state:
         case Reserved(checks=checks):
             return checks

@@ -7,7 +7,6 @@ order that deciding looks at, the deadlines and the fields to store. Nothing els
 import heapq
 from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from muster_admission.announce import WorkloadAnnouncer, is_external
 from muster_admission.budget_home import BudgetHomes
@@ -27,6 +26,7 @@ from muster_contracts.stored import (
     tombstones_of,
 )
 from muster_domain.checks import all_ready
+from muster_domain.conditions import Explanation, Outcome
 from muster_domain.queues import StopPolicy
 from muster_domain.states import (
     Admission,
@@ -47,9 +47,6 @@ from muster_scheduling.snapshot.catalog import Configuration
 from muster_scheduling.snapshot.follow import follow
 from muster_scheduling.snapshot.turns import Turns
 from muster_scheduling.snapshot.view import AdmissionView
-
-if TYPE_CHECKING:
-    from muster_domain.conditions import Explanation
 
 WAITS_KEPT = 64
 PRUNE_EVERY_MS = 60_000
@@ -85,6 +82,7 @@ class Book:
         self.waits_ms: dict[str, deque[int]] = {}
         """The last waits from submission to quota, by ClusterQueue."""
         self._finished: deque[str] = deque()
+        self._deactivated: deque[str] = deque()
         self._prune_at_ms = 0
         self._deadlines: list[tuple[int, str]] = []
         self._records: dict[str, Record | None] = {}
@@ -156,17 +154,11 @@ class Book:
 
     def forget_old(self, now_ms: int) -> None:
         """Let go of what ended long ago."""
-        declared_ms = self.lifecycle.keep_finished_ms
-        kept_ms = self.settings.retention_ms if declared_ms is None else declared_ms
+        kept_ms = self._kept_ms(self.lifecycle.keep_finished_ms)
         before_ms = now_ms - kept_ms
-        while self._finished:
-            state = self.records[self._finished[0]].state
-            too_many = len(self._finished) > self.settings.retention_count
-            if isinstance(state, Finished) and state.finished_at_ms >= before_ms and not too_many:
-                break
-            workload_id = self._finished.popleft()
-            del self.records[workload_id]
-            self._records[WORKLOAD_FIELD + workload_id] = None
+        deactivated_ms = self._kept_ms(self.lifecycle.keep_deactivated_ms, kept_ms)
+        self._forget(self._finished, before_ms)
+        self._forget(self._deactivated, now_ms - deactivated_ms)
         while self.tombstones:
             workload_id, tombstone = next(iter(self.tombstones.items()))
             if tombstone.at_ms >= before_ms:
@@ -176,6 +168,22 @@ class Book:
         if now_ms >= self._prune_at_ms:
             self._prune_at_ms = now_ms + PRUNE_EVERY_MS
             self.ledger.prune(before_ms=before_ms, keep_max=self.settings.retention_count)
+
+    def _kept_ms(self, declared_ms: int | None, otherwise_ms: int | None = None) -> int:
+        if declared_ms is not None:
+            return declared_ms
+        return self.settings.retention_ms if otherwise_ms is None else otherwise_ms
+
+    def _forget(self, ended: deque[str], before_ms: int) -> None:
+        while ended:
+            state = self.records[ended[0]].state
+            total = len(self._finished) + len(self._deactivated)
+            too_many = total > self.settings.retention_count
+            if isinstance(state, Finished) and state.finished_at_ms >= before_ms and not too_many:
+                break
+            workload_id = ended.popleft()
+            del self.records[workload_id]
+            self._records[WORKLOAD_FIELD + workload_id] = None
 
     def due(self, now_ms: int) -> list[Record]:
         """Workloads whose deadline has come, each once, in the order of their deadlines."""
@@ -278,7 +286,8 @@ class Book:
                 ended.append((record.state.finished_at_ms, record.workload.id))
             else:
                 self._note(record)
-        self._finished.extend(workload_id for _, workload_id in sorted(ended))
+        for _, workload_id in sorted(ended):
+            self._remember(workload_id)
 
     def _set_aside(self, record: Record) -> None:
         state, identity = record.state, record.workload.id
@@ -291,13 +300,19 @@ class Book:
         else:
             self.aside.pop(identity, None)
 
+    def _remember(self, workload_id: str) -> None:
+        """Keep what has ended, for a time of its own where a rule has deactivated it."""
+        state = self.records[workload_id].state
+        by_rule = isinstance(state, Finished) and state.outcome is Outcome.DEACTIVATED
+        (self._deactivated if by_rule else self._finished).append(workload_id)
+
     def _store(self, record: Record) -> None:
         self._records[WORKLOAD_FIELD + record.workload.id] = record
 
     def _note(self, record: Record) -> None:
         workload = record.workload
         if isinstance(record.state, Finished):
-            self._finished.append(workload.id)
+            self._remember(workload.id)
             if self.live_names.get(workload.key) == workload.id:
                 del self.live_names[workload.key]
         else:

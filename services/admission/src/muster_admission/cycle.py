@@ -277,7 +277,8 @@ def _explain(book: Book, turn: Turn, explanations: Mapping[str, Explanation], no
     for workload_id in list(turn.arrived):
         record = book.records.get(workload_id)
         if record is not None and isinstance(record.state, Pending):
-            explanation = kept_out(book, record) or _BEHIND_OTHERS
+            waits_for = _BEHIND_OTHERS if record.state.active else record.state.explanation
+            explanation = kept_out(book, record) or waits_for
             _announce_waiting(book, turn, record, explanation, now_ms)
     turn.arrived.clear()
 

@@ -30,7 +30,7 @@ from muster_domain.states import (
     Reserved,
     Resizing,
 )
-from muster_domain.workload import ELASTIC_JOB, External
+from muster_domain.workload import ELASTIC_JOB, External, Workload
 from muster_scheduling.admission import max_possible
 from muster_scheduling.admission.eligibility import flavors_of, has_other_flavor
 from muster_scheduling.ordering.keys import queue_timestamp_ms
@@ -57,9 +57,9 @@ def submitted(
         workload=workload,
         cluster_queue=fact.cluster_queue,
         state=Pending(
-            explanation=_NOT_LOOKED_AT if workload.active else deactivated_by(""),
+            explanation=_at_first(workload),
             queued_at_ms=workload.created_at_ms,
-            active=workload.active,
+            active=workload.active and not workload.admission_gates,
         ),
         traceparent=traceparent,
     )
@@ -76,6 +76,17 @@ def submitted(
         finish(book, record, Outcome.REFUSED, message, now_ms, explanation=why, public=False)
         return None
     return workload.id
+
+
+def _at_first(workload: Workload) -> Explanation:
+    if not workload.active:
+        return deactivated_by("")
+    gates = workload.admission_gates
+    if not gates:
+        return _NOT_LOOKED_AT
+    message = f"held by the admission gates {', '.join(gates)}"
+    remedy = "muster resume workload NAME"
+    return Explanation(reason=PendingReason.ADMISSION_GATED, message=message, remedy=remedy)
 
 
 def refuse_impossible(book: Book, workload_id: str, now_ms: int) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, assert_never
 
-from muster_admission.announce import flavors_of, seats_of
+from muster_admission.announce import asked_checks, flavors_of, seats_of
 from muster_admission.barrier import held_up
 from muster_admission.book import Book
 from muster_admission.books_check import ledger_report
@@ -121,7 +121,7 @@ def workload(machine: AdmissionMachine, question: dict[str, Any]) -> bytes:
         past_execution_ms=0 if isinstance(state, Finished) else state.past_execution_ms,
         evictions=state.history.evictions,
         admission=None if isinstance(state, Pending | Finished) else state.admission,
-        checks=held.checks if held is not None else (),
+        checks=asked_checks(record.state),
         reclaimable=state.reclaimable if isinstance(state, Admitted) else {},
         checkpointed_at_ms=state.checkpointed_at_ms
         if isinstance(state, Admitted | Evicting)

@@ -1,5 +1,6 @@
 """Kueue's component configuration (R-120), read as an object like the others."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from muster_domain.policy import (
@@ -16,6 +17,7 @@ from muster_domain.policy import (
 )
 from muster_domain.queues import UndeclaredResources
 from muster_manifests.durations import duration_ms
+from muster_manifests.kueue.gates import CLAIMS, read_gates
 from muster_manifests.manifest import Manifest
 from muster_manifests.reader import ObjectReader
 
@@ -28,17 +30,6 @@ _OF_KUBERNETES = (
 )  # fmt: skip
 """Keys about Kueue's life inside Kubernetes; here every job comes with its queue."""
 
-_GATES = (
-    "PrioritySortingWithinCohort", "PrioritizePreemptorWorkloads", "PartialAdmission",
-    "SchedulingEquivalenceHashing", "RecomputeAssignmentUponPreemptionTargetsOverlap",
-    "FlavorFungibilityPreserveScanProgress", "TASRecomputeAssignmentWithinSchedulingCycle",
-    "TASFailedNodeReplacementFailFast", "TASBalancedPlacement", "TASProfileMixed",
-    "PriorityBoost", "MultiKueueOrchestratedPreemption",
-    "FairSharingPreemptWithinNominal", "FairSharingPrioritizeNonBorrowing",
-)  # fmt: skip
-"""Feature gates that name a switch of `Policy`."""
-
-_VARIANTS = "ConcurrentAdmission"
 _ACROSS_FLAVORS = "placementAcrossFlavors"
 
 MUSTER_IMPROVEMENTS = Improvements(
@@ -67,23 +58,27 @@ def read_configuration(manifest: Manifest) -> KueueConfiguration:
     unused = [key for key in _OF_KUBERNETES if key in reader]
     if unused:
         reader.warn("", f"of no effect outside Kubernetes: {', '.join(unused)}")
+    gates = read_gates(reader.object("featureGates"), _ACROSS_FLAVORS)
     return KueueConfiguration(
-        name=manifest.metadata.name, policy=_policy(reader), lifecycle=_lifecycle(reader)
+        name=manifest.metadata.name,
+        policy=_policy(reader, gates),
+        lifecycle=_lifecycle(reader, gates),
     )
 
 
-def _policy(reader: ObjectReader) -> Policy:
-    gates = _gates(reader.object("featureGates"))
+def _policy(reader: ObjectReader, gates: Mapping[str, bool]) -> Policy:
     default = Policy()
     resources = reader.object("resources")
-    resources.not_acted_on("deviceClassMappings", why="devices are counted by resource name")
+    resources.not_acted_on("deviceClassMappings", why=CLAIMS)
     undeclared = resources.choice(
         "quotaCheckStrategy", UndeclaredResources, UndeclaredResources.BLOCK
     )
     requeuing = reader.object("waitForPodsReady").object("requeuingStrategy")
     return Policy(
         fair_sharing=_fair_sharing(reader, gates),
-        admission_fair_sharing=_admission_fair_sharing(reader.object("admissionFairSharing")),
+        admission_fair_sharing=_admission_fair_sharing(reader.object("admissionFairSharing"))
+        if gates.get("AdmissionFairSharing", True)
+        else None,
         requeue_timestamp=_timestamp(requeuing),
         priority_sorting_within_cohort=gates.get("PrioritySortingWithinCohort", True),
         prioritize_preemptors=gates.get("PrioritizePreemptorWorkloads", False),
@@ -99,25 +94,10 @@ def _policy(reader: ObjectReader) -> Policy:
         preemption_gates=gates.get("MultiKueueOrchestratedPreemption", default.preemption_gates),
         exclude_prefixes=resources.texts("excludeResourcePrefixes"),
         transformations=tuple(map(_transformation, resources.objects("transformations"))),
-        ignore_undeclared=undeclared is UndeclaredResources.IGNORE,
+        ignore_undeclared=undeclared is UndeclaredResources.IGNORE
+        and gates.get("QuotaCheckStrategy", True),
         improvements=_improvements(reader.object("muster")),
     )
-
-
-def _gates(reader: ObjectReader) -> dict[str, bool]:
-    """Gates by name. Kueue has many that mean nothing here: they are named in a warning."""
-    gates = {name: reader.flag(name) for name in reader.keys}
-    for name in gates:
-        if name not in (*_GATES, _VARIANTS):
-            reader.warn(name, "of no effect here", f"known are {', '.join(sorted(_GATES))}")
-    if gates.pop(_VARIANTS, False):
-        reader.problem(
-            _VARIANTS,
-            "not offered: nothing here makes a variant of a workload for each flavor, or keeps two "
-            "of them from running at the same time",
-            f"remove it; {_ACROSS_FLAVORS} under muster: tries the next flavor",
-        )
-    return gates
 
 
 def _improvements(reader: ObjectReader) -> Improvements:
@@ -140,17 +120,14 @@ def _improvements(reader: ObjectReader) -> Improvements:
     )
 
 
-def _lifecycle(reader: ObjectReader) -> Lifecycle:
+def _lifecycle(reader: ObjectReader, gates: Mapping[str, bool]) -> Lifecycle:
     waiting = reader.object("waitForPodsReady")
     retention = reader.object("objectRetentionPolicies").object("workloads")
-    retention.not_acted_on(
-        "afterDeactivatedByKueue", why="what is deactivated waits until somebody activates it"
-    )
     requeuing = waiting.object("requeuingStrategy")
     default = Lifecycle()
     ready_ms = duration_ms(waiting, "timeout") or default.ready_ms
     recovery_ms = duration_ms(waiting, "recoveryTimeout")
-    waits = waiting.flag("enable", default=True)
+    waits = waiting.flag("enable", default=True) and not gates.get("DisableWaitForPodsReady")
     return Lifecycle(
         ready_ms=ready_ms if waits else None,
         recovery_ms=(ready_ms if recovery_ms is None else recovery_ms or None) if waits else None,
@@ -160,6 +137,7 @@ def _lifecycle(reader: ObjectReader) -> Lifecycle:
         requeue_base_ms=requeuing.integer("backoffBaseSeconds", 60, low=0) * 1000,
         requeue_max_ms=requeuing.integer("backoffMaxSeconds", 3600, low=0) * 1000,
         keep_finished_ms=duration_ms(retention, "afterFinished"),
+        keep_deactivated_ms=duration_ms(retention, "afterDeactivatedByKueue"),
     )
 
 
@@ -167,7 +145,7 @@ def _timestamp(requeuing: ObjectReader) -> RequeueTimestamp:
     return requeuing.choice("timestamp", RequeueTimestamp, RequeueTimestamp.EVICTION)
 
 
-def _fair_sharing(reader: ObjectReader, gates: dict[str, bool]) -> FairSharing | None:
+def _fair_sharing(reader: ObjectReader, gates: Mapping[str, bool]) -> FairSharing | None:
     """Read the strategies; Kueue allows each alone, or both with the final share first."""
     sharing = reader.object("fairSharing")
     if "fairSharing" not in reader or not sharing.flag("enable", default=True):
