@@ -11,7 +11,7 @@ from muster_domain.workload import LocalQueueRef
 from muster_rating.prices import Price, PriceBook
 from muster_simulation.swarm import GPU, NAMESPACE, Job, Scenario
 
-SHARING = AdmissionFairSharing(half_life_ms=20_000, sampling_ms=5_000)
+SHARING = AdmissionFairSharing(half_life_ms=60_000, sampling_ms=15_000)
 LIMIT_MICROS = 10_000_000 * MICROS
 """More than a run can spend, so everybody ends; what each partition may use is asked for all the
 same."""
@@ -19,8 +19,8 @@ PRICES = {"EUR": PriceBook("EUR", (Price(flavor="gpu", resource=GPU, hourly=Frac
 
 
 def with_terms(scenario: Scenario, seed: int) -> Scenario:
-    """Of four seeds one has LocalQueues that take turns, one budgets, one both, one neither."""
-    drawn = random.Random(f"{seed}/terms").randrange(4)  # noqa: S311 - a simulation
+    """Of eight seeds one has LocalQueues that take turns, one budgets, one both."""
+    drawn = random.Random(f"{seed}/terms").randrange(8)  # noqa: S311 - a simulation
     if drawn in (1, 3):
         scenario = _taking_turns(scenario)
     if drawn in (2, 3):
