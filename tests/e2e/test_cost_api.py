@@ -47,6 +47,7 @@ JUNE = "2026-06-01T00:00:00Z,2026-07-01T00:00:00Z"
 TOKENS = {
     "finance": {"name": "fina", "role": "viewer", "namespaces": "*"},
     "litellm": {"name": "litellm", "role": "ci", "namespaces": "*"},
+    "controller": {"name": "conny", "role": "admin", "namespaces": "*"},
     "tenant": {"name": "marta", "role": "user", "namespaces": ["ns-ia"]},
 }
 
