@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from muster.rendering.fit import Room, fit_lines, halls, whole_floor
+from muster.rendering.fit import Room, fit_lines, fit_map
 from muster_contracts.fit import DomainFit, FitPage, PodSetAsked, PodSetFit, Way
 
 from .examples import GPU
@@ -66,11 +66,15 @@ def test_every_place_says_what_fits_what_is_free_why_not_and_who_is_there() -> N
 
 
 def test_the_page_draws_the_same_places() -> None:
-    floor = whole_floor(page())
-    (hall,) = halls(page())
+    found = fit_map(page(), 100)
+    (hall,) = found.halls
     (block,) = hall.places
-    assert floor is not None
-    assert (floor.name, hall.name, hall.levels) == ("the whole floor", "dc", ("block", "rack"))
+    assert found.floor is not None
+    assert (found.floor.name, hall.name, hall.levels) == (
+        "the whole floor",
+        "dc",
+        ("block", "rack"),
+    )
     assert [place.room for place in block.inside] == [Room.SOME, Room.NONE, Room.APART]
     assert [place.name for place in block.inside] == ["r1", "r2", "r3"]
 
@@ -78,18 +82,33 @@ def test_the_page_draws_the_same_places() -> None:
 def test_only_the_topology_of_the_level_asked_for_is_drawn() -> None:
     other = replace(domain(SOME, "s"), topology="HyperNode", level="tier 1")
     more = replace(page(), domains=(*page().domains, other))
-    assert [hall.name for hall in halls(more)] == ["dc"]
+    assert [hall.name for hall in fit_map(more, 100).halls] == ["dc"]
     anywhere = replace(WAY, pod_sets=(replace(ASKED, level="", required=False),))
-    assert [hall.name for hall in halls(replace(more, ways=(anywhere,)))] == ["dc", "HyperNode"]
+    free = fit_map(replace(more, ways=(anywhere,)), 100)
+    assert [hall.name for hall in free.halls] == ["dc", "HyperNode"]
 
 
 def test_of_many_places_those_with_most_room_are_told() -> None:
-    racks = tuple(domain(FULL, "b", f"r{number:03}") for number in range(50))
+    racks = tuple(domain(FULL, "b", f"s{number:02}") for number in range(50))
     many = replace(page(), domains=(*page().domains[:3], *racks))
     lines = fit_lines(many)
-    assert len(lines) == 18
+    assert len(lines) == 19
     assert "rack r1: 2 of 4 fit" in lines[3]
-    assert lines[-1] == "         37 more places: nothing fits in them"
+    assert lines[-1] == "         36 more places: nothing fits in them"
+
+
+def test_of_one_that_runs_only_the_places_where_it_sits_are_drawn() -> None:
+    rows = (
+        domain(SOME, seated=2, fits=()),
+        domain(SOME, "b", seated=2, fits=()),
+        domain(SOME, "b", "r1", fits=()),
+        domain(SOME, "b", "r2", seated=2, fits=(), sitting=("nlp/eval",), sitting_total=1),
+    )
+    (hall,) = fit_map(FitPage(ways=(), domains=rows, total=4), 100).halls
+    (block,) = hall.places
+    assert [(place.name, place.who) for place in block.inside] == [
+        ("r2", "2 of its pods here; here: nlp/eval")
+    ]
 
 
 def test_several_ways_and_pod_sets_are_told_apart() -> None:

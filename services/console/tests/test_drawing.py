@@ -1,4 +1,3 @@
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -6,19 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster_console import drawing
-from muster_console.drawing import WHOLE, Part, Segment, segments, stages, verdicts
-from muster_contracts.floor import DomainPage, DomainRow
-from muster_contracts.queries import (
-    CardShare,
-    DeviceRow,
-    NodePage,
-    NodeRow,
-    QueueRow,
-    QuotaPage,
-    QuotaRow,
-)
+from muster_console.drawing import WHOLE, Segment, segments, stages, verdicts
+from muster_contracts.queries import QueueRow, QuotaPage, QuotaRow
 from muster_domain.conditions import FlavorVerdict
-from muster_domain.nodes import DeviceHealth, NodeCondition
 
 GPU = "nvidia.com/gpu"
 
@@ -80,7 +69,7 @@ def test_queues_that_lend_to_each_other_stand_together_and_share_their_scale() -
             quota("b", GPU, nominal_milli=4000, lent_milli=4000),
         ),
     )
-    lonely, together = drawing.cohorts(page)
+    together, lonely = drawing.cohorts(page)
     assert (lonely.name, together.name) == ("", "all")
     first, second = together.cards
     assert [bar.row.resource for bar in first.bars] == [GPU, "cpu"]
@@ -125,72 +114,28 @@ def test_a_verdict_shows_what_is_used_what_would_be_granted_and_what_is_missing(
     ]
 
 
-def node(name: str, *cards: DeviceRow) -> NodeRow:
-    return NodeRow(
-        name=name,
-        condition=NodeCondition.READY,
-        allocatable_milli={"cpu": 8000},
-        free_milli={"cpu": 2000},
-        labels={},
-        devices=cards,
-        workloads=(),
-        last_heartbeat_ms=0,
+def test_quota_of_nothing_that_nobody_uses_has_no_bar() -> None:
+    page = QuotaPage(
+        queues=(queue("a", ""),), rows=(quota("a", GPU), quota("a", "cpu", max_milli=8))
     )
+    (alone,) = drawing.cohorts(page)
+    assert [bar.row.resource for bar in alone.cards[0].bars] == ["cpu"]
 
 
-def card(index: int, health: DeviceHealth = DeviceHealth.HEALTHY, holder: str = "") -> DeviceRow:
-    return DeviceRow(index=index, resource=GPU, model="H100", health=health, holder=holder)
-
-
-def test_every_card_is_a_cell_coloured_by_its_team() -> None:
-    page = NodePage(
-        nodes=(
-            node("n1", card(1, holder="team-b/x"), card(0, holder="team-a/y")),
-            node("n2", card(0, DeviceHealth.FAILED), card(1, DeviceHealth.HELD_BY_OTHERS), card(2)),
-        ),
-        largest_gang_of_one_gpu=1,
+def test_of_many_queues_a_page_is_drawn_and_they_are_found_by_name() -> None:
+    page = QuotaPage(
+        queues=tuple(queue(f"q{number:03}", "even" if number % 2 else "") for number in range(100)),
+        rows=(),
     )
-    drawn = drawing.floor(page, DomainPage(pods=(), domains=(), total=0))
-    assert drawn.teams == (("team-a", 0), ("team-b", 1))
-    first, second = drawn.outside
-    assert [(cell.kind, cell.colour) for cell in first.cells] == [("held", 0), ("held", 1)]
-    assert [cell.kind for cell in second.cells] == ["failed", "others", "free"]
-    assert [(each.kind, each.thousandths) for each in first.cpu] == [("own", 750), ("free", 250)]
+    everything = drawing.cohorts(page)
 
+    def names(name: str, offset: int) -> list[str]:
+        found = drawing.part_of(everything, name, offset)
+        return [card.queue.name for cohort in found for card in cohort.cards]
 
-def test_a_shared_card_shows_the_part_of_each_team() -> None:
-    shares = (CardShare(holder="team-a/x", milli=500), CardShare(holder="team-b/y", milli=250))
-    shared = replace(card(0, holder="team-a/x"), shares=shares, left_milli=250)
-    page = NodePage(nodes=(node("n1", shared),), largest_gang_of_one_gpu=0)
-    drawn = drawing.floor(page, DomainPage(pods=(), domains=(), total=0))
-    (cell,) = drawn.outside[0].cells
-    assert (cell.kind, cell.parts) == (
-        "shared",
-        (Part(colour=0, thousandths=500), Part(colour=1, thousandths=250)),
-    )
-    assert cell.title == "H100 #0: team-a/x 50 %, team-b/y 25 %, free 25 %"
-
-
-def test_nodes_stand_in_their_domains_and_the_others_apart() -> None:
-    def row(level: str, *path: str) -> DomainRow:
-        return DomainRow(
-            topology="dc", level=f"example.com/{level}", path=path, nodes=2, ready=1,
-            allocatable_milli={GPU: 8000}, free_milli={GPU: 3000}, largest=(),
-        )  # fmt: skip
-
-    racked = replace(node("n1", card(0)), domains={"dc": ("b", "r1")})
-    page = NodePage(nodes=(racked, node("n2")), largest_gang_of_one_gpu=0)
-    domains = DomainPage(pods=(), domains=(row("block", "b"), row("rack", "b", "r1")), total=2)
-    drawn = drawing.floor(page, domains)
-    (topology,) = drawn.topologies
-    (block,) = topology.boxes
-    (rack,) = block.inside
-    assert (topology.levels, block.name, block.nodes) == (("block", "rack"), "b", ())
-    assert (rack.level, rack.free_milli, rack.total_milli, rack.not_ready) == (
-        "rack",
-        3000,
-        8000,
-        1,
-    )
-    assert [each.node.name for each in rack.nodes] == ["n1"]
-    assert [each.node.name for each in drawn.outside] == ["n2"]
+    first, second = names("", 0), names("", drawing.QUEUES_DRAWN)
+    assert (len(first), len(second)) == (60, 40)
+    assert sorted(first + second) == [f"q{number:03}" for number in range(100)]
+    assert names("q09", 0) == ["q091", "q093", "q095", "q097", "q099", "q090", "q092", "q094",
+                               "q096", "q098"]  # fmt: skip
+    assert names("nothing", 0) == []

@@ -95,7 +95,10 @@ def reference(text: str, namespace: str) -> str:
 
 
 class Client:
-    """Calls one Muster. Every call raises `Refused` or `Unreachable`."""
+    """Calls one Muster. Every call raises `Refused` or `Unreachable`.
+
+    Looking is tried again for `looking_s` while nobody answers; with 0 it is tried once.
+    """
 
     def __init__(
         self,
@@ -103,8 +106,10 @@ class Client:
         *,
         token: str = "",
         timeout_s: float = TIMEOUT_S,
+        looking_s: float = LOOKING_MAX_S,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
+        self._looking_s = looking_s
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._http = httpx.Client(
             base_url=url, headers=headers, timeout=timeout_s, transport=transport
@@ -302,7 +307,9 @@ class Client:
         return _read(kind, self._request("POST", path, request))
 
     def _request(self, method: str, path: str, request: dict[str, Any]) -> httpx.Response:
-        trying_s = LOOKING_MAX_S if method == "GET" else TRYING_MAX_S
+        trying_s = self._looking_s if method == "GET" else TRYING_MAX_S
+        if not trying_s:
+            return self._once(method, path, request)
         for attempt in stamina.retry_context(
             on=Unreachable, attempts=None, timeout=trying_s, wait_initial=0.2, wait_max=4
         ):

@@ -26,10 +26,13 @@ def main() -> None:
 
 
 def build(settings: ConsoleSettings) -> FastAPI:
-    """All pages, reading from the gateway of the settings."""
+    """All pages, reading from the gateway of the settings.
+
+    Nobody waits for a second try: a page that could not be drawn looks again by itself.
+    """
 
     def connect(token: str) -> Client:
-        return Client(settings.url, token=token, timeout_s=TIMEOUT_S)
+        return Client(settings.url, token=token, timeout_s=TIMEOUT_S, looking_s=0)
 
     app = FastAPI(title="Muster console", openapi_url=None)
     app.state.reading = Reading(connect, fresh_s=settings.console_fresh_s)

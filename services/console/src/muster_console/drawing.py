@@ -1,32 +1,27 @@
-"""What the pages draw, as numbers: shares of a bar, points on a line, coloured cells.
+"""What the pages draw, as numbers: shares of a bar and points on a line.
 
 Widths are thousandths of the whole, so that they are exact and the page only prints them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from muster.rendering.floor import Place, floor_map, short_level, team_of, teams_on
+from muster.rendering.cost import cost_columns, cost_lines, cost_rows
 from muster.rendering.quota import Parts, parts_of
-from muster.rendering.words import gpus_milli, is_gpu, main_resource
-from muster_contracts.floor import DomainPage
+from muster.rendering.words import main_resource
 from muster_contracts.queries import (
     CostLine,
     CostLineKind,
     CostReport,
-    DeviceRow,
-    NodePage,
-    NodeRow,
     QueueRow,
     QuotaPage,
     QuotaRow,
 )
 from muster_domain.conditions import FlavorVerdict
-from muster_domain.nodes import DeviceHealth
 
 WHOLE = 1000
-COLOURS = 12
-"""Teams are told apart by this many colours; then they come again."""
+QUEUES_DRAWN = 60
+"""More queues are not drawn on one page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +80,10 @@ class CohortCards:
 
 
 def cohorts(page: QuotaPage) -> tuple[CohortCards, ...]:
-    """Every cohort, sorted by name; bars of one resource of a cohort share their scale."""
+    """Every cohort, sorted by name, then the queues in none.
+
+    Bars of one resource of a cohort share their scale. Quota of nothing that nobody uses has none.
+    """
     by_cohort: dict[str, list[QueueRow]] = {}
     for queue in page.queues:
         by_cohort.setdefault(queue.cohort, []).append(queue)
@@ -94,8 +92,23 @@ def cohorts(page: QuotaPage) -> tuple[CohortCards, ...]:
         rows.setdefault(row.cluster_queue, []).append(row)
     return tuple(
         CohortCards(name=name, cards=_cards(queues, rows))
-        for name, queues in sorted(by_cohort.items())
+        for name, queues in sorted(by_cohort.items(), key=lambda found: (not found[0], found[0]))
     )
+
+
+def part_of(found: tuple[CohortCards, ...], name: str, offset: int) -> tuple[CohortCards, ...]:
+    """The page of queues that begins at `offset`, of those with `name` in theirs."""
+    chosen: list[CohortCards] = []
+    skipped, room = 0, QUEUES_DRAWN
+    for cohort in found:
+        cards = [card for card in cohort.cards if name in card.queue.name]
+        start = max(0, offset - skipped)
+        skipped += len(cards)
+        cards = cards[start : start + room]
+        room -= len(cards)
+        if cards:
+            chosen.append(replace(cohort, cards=tuple(cards)))
+    return tuple(chosen)
 
 
 def _cards(
@@ -114,6 +127,7 @@ def _cards(
 
 def _bars(rows: Sequence[QuotaRow], scale: Mapping[str, int]) -> tuple[QuotaBar, ...]:
     main = main_resource(tuple(row.resource for row in rows))
+    rows = [row for row in rows if row.nominal_milli or row.used_milli or row.max_milli]
     ordered = sorted(rows, key=lambda row: (row.resource != main, row.resource, row.flavor))
     return tuple(_bar(row, scale[row.resource]) for row in ordered)
 
@@ -192,160 +206,40 @@ def stages(timeline: Iterable[tuple[str, int]], now_ms: int, *, over: bool) -> t
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """Part of a shared card: a team's colour, and how much of the card it is."""
-
-    colour: int
-    thousandths: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """One card of a node: `kind` is free, held, shared, failed or others.
-
-    A held one has a colour, a shared one parts.
-    """
-
-    kind: str
-    title: str
-    colour: int = 0
-    parts: tuple[Part, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeCells:
-    """One node and its cards."""
-
-    node: NodeRow
-    cells: tuple[Cell, ...]
-    cpu: tuple[Segment, ...]
-    memory: tuple[Segment, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DomainBox:
-    """A domain of a topology: what is free in it, those inside it, and the nodes of no other."""
-
-    level: str
-    name: str
-    free_milli: int
-    total_milli: int
-    not_ready: int
-    inside: tuple["DomainBox", ...]
-    nodes: tuple[NodeCells, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopologyBoxes:
-    """A topology with its levels and its widest domains."""
-
-    name: str
-    levels: tuple[str, ...]
-    boxes: tuple[DomainBox, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Floor:
-    """Every node in its domains, those in none, and the teams by the number of their colour."""
-
-    topologies: tuple[TopologyBoxes, ...]
-    outside: tuple[NodeCells, ...]
-    teams: tuple[tuple[str, int], ...]
-    shared: bool
-
-
-def floor(page: NodePage, domains: DomainPage) -> Floor:
-    """The nodes as a plan of the room; one colour for each team that holds a card."""
-    cards = [card for node in page.nodes for card in node.devices]
-    teams = sorted({team for card in cards for team in teams_on(card)})
-    colours = {team: number % COLOURS for number, team in enumerate(teams)}
-    found = floor_map(page, domains)
-    return Floor(
-        topologies=tuple(
-            TopologyBoxes(
-                name=topology.name,
-                levels=tuple(map(short_level, topology.levels)),
-                boxes=tuple(_box(place, colours) for place in topology.places),
-            )
-            for topology in found.topologies
-        ),
-        outside=tuple(_node(node, colours) for node in found.outside),
-        teams=tuple(colours.items()),
-        shared=any(card.shares for card in cards),
-    )
-
-
-def _box(place: Place, colours: Mapping[str, int]) -> DomainBox:
-    row = place.row
-    return DomainBox(
-        level=short_level(row.level),
-        name=place.name,
-        free_milli=gpus_milli(row.free_milli),
-        total_milli=gpus_milli(row.allocatable_milli),
-        not_ready=row.nodes - row.ready,
-        inside=tuple(_box(inner, colours) for inner in place.inside),
-        nodes=tuple(_node(node, colours) for node in place.nodes),
-    )
-
-
-def _node(node: NodeRow, colours: Mapping[str, int]) -> NodeCells:
-    cards = [card for card in node.devices if is_gpu(card.resource)]
-    cards.sort(key=lambda card: (card.resource, card.index))
-    return NodeCells(
-        node=node,
-        cells=tuple(_cell(card, colours) for card in cards),
-        cpu=_used(node, "cpu"),
-        memory=_used(node, "memory"),
-    )
-
-
-def _used(node: NodeRow, resource: str) -> tuple[Segment, ...]:
-    total = node.allocatable_milli.get(resource, 0)
-    free = node.free_milli.get(resource, 0)
-    return segments({"own": total - free, "free": free}, total)
-
-
-def _cell(card: DeviceRow, colours: Mapping[str, int]) -> Cell:
-    name = " ".join(part for part in (card.model or card.resource, f"#{card.index}") if part)
-    if card.health == DeviceHealth.FAILED:
-        return Cell(kind="failed", title=f"{name}: failed")
-    if card.shares:
-        held = [f"{share.holder} {share.milli // 10} %" for share in card.shares]
-        return Cell(
-            kind="shared",
-            title=f"{name}: {', '.join([*held, f'free {card.left_milli // 10} %'])}",
-            parts=tuple(
-                Part(colour=colours[team_of(share.holder)], thousandths=share.milli)
-                for share in card.shares
-            ),
-        )
-    if card.holder:
-        colour = colours[team_of(card.holder)]
-        return Cell(kind="held", title=f"{name}: {card.holder}", colour=colour)
-    if card.health == DeviceHealth.HELD_BY_OTHERS:
-        return Cell(kind="others", title=f"{name}: used outside Muster")
-    return Cell(kind="free", title=f"{name}: free")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CostBar:
-    """One line of a cost report with its part of the largest line."""
+    """One line of a cost report: its cells, and its part of the largest line."""
 
-    line: CostLine
+    cells: tuple[str, ...]
     bar: tuple[Segment, ...]
 
 
-def cost_bars(report: CostReport) -> tuple[CostBar, ...]:
-    """Every line, then what nobody used; a line without a price has no bar."""
-    shown = report.idle.kind is CostLineKind.IDLE and report.idle.charged_time
-    lines = [*report.lines, *([report.idle] if shown else [])]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostBars:
+    """A cost report as the command prints it, with a bar for each line but the sum."""
+
+    columns: tuple[str, ...]
+    lines: tuple[CostBar, ...]
+    total: tuple[str, ...]
+
+
+def cost_bars(report: CostReport) -> CostBars:
+    """The lines of a report; one without a price has no bar."""
+    lines = cost_lines(report)
     scale = max((line.cost_micros or 0 for line in lines), default=0)
-    return tuple(CostBar(line=line, bar=_cost_bar(line, scale)) for line in lines)
+    *rows, total = map(tuple, cost_rows(report))
+    return CostBars(
+        columns=tuple(cost_columns(report)),
+        lines=tuple(
+            CostBar(cells=cells, bar=_cost_bar(line, scale))
+            for line, cells in zip(lines, rows, strict=True)
+        ),
+        total=total,
+    )
 
 
 def _cost_bar(line: CostLine, scale: int) -> tuple[Segment, ...]:
     cost = line.cost_micros or 0
-    if line.kind is CostLineKind.IDLE:
+    if line.kind is not CostLineKind.USAGE:
         return segments({"free": cost}, scale)
     lost = min(line.lost_cost_micros, cost)
     idle = min(line.idle_cost_micros, cost - lost)

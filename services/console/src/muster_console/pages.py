@@ -5,40 +5,52 @@ from importlib.resources import files
 from typing import Annotated
 
 from fastapi import APIRouter, FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from muster.errors import Refused, Unreachable
-from muster.rendering.explain import explain
-from muster.rendering.floor import conditions, largest_gangs, short_level
-from muster_console import drawing
-from muster_console.reading import Parameters
+from muster.rendering.cards import cards_in, of_cards
+from muster.rendering.explain import SEEKING, explain
+from muster.rendering.fit import fit_map, largest_lines, left_out
+from muster.rendering.floor import conditions, largest_gangs
+from muster_console import drawing, money
+from muster_console.floor import NODES_DRAWN, View, floor
+from muster_console.reading import given
 from muster_console.rendering import render
 from muster_console.session import Reads, Token
+from muster_contracts.api import Refusal
 from muster_contracts.queries import Phase
-from muster_domain.money import ChargingBasis, IdlePolicy
 
 PAGE_ROWS = 100
-DIMENSIONS = (
-    "namespace",
-    "team",
-    "user",
-    "cluster_queue",
-    "local_queue",
-    "flavor",
-    "priority_class",
-)
+PLACES_DRAWN = 120
 _STATIC = {"style.css": "text/css", "refresh.js": "text/javascript"}
-_UNAUTHENTICATED = 401
+_UNAUTHENTICATED, _NOT_FOUND, _UNREADABLE = 401, 404, 422
 
 router = APIRouter()
 Text = Annotated[str, Query(max_length=253)]
 
 
 @router.get("/")
-def queues(request: Request, reading: Reads, token: Token) -> Response:
+def queues(
+    request: Request,
+    reading: Reads,
+    token: Token,
+    *,
+    name: Text = "",
+    offset: Annotated[int, Query(ge=0)] = 0,
+) -> Response:
     """Who has which quota, who borrows, how many wait."""
     found = reading.quota(token)
-    values = {"cohorts": drawing.cohorts(found.page), "silent": found.silent}
+    everything = drawing.cohorts(found.page)
+    values = {
+        "cohorts": drawing.part_of(everything, name, offset),
+        "silent": found.silent,
+        "queues": found.page.queues,
+        "total": sum(name in queue.name for queue in found.page.queues),
+        "name": name,
+        "offset": offset,
+        "rows_max": drawing.QUEUES_DRAWN,
+    }
     return render(request, "queues.html", values)
 
 
@@ -64,7 +76,7 @@ def workloads(  # noqa: PLR0913 - one parameter for each filter
         "name": name,
     }
     asked = {**filters, "limit": str(PAGE_ROWS), "offset": str(offset)}
-    found = reading.workloads(token, _sorted(asked))
+    found = reading.workloads(token, given(asked))
     values = {
         "page": found.page,
         "silent": found.silent,
@@ -83,10 +95,15 @@ def workload(request: Request, reading: Reads, token: Token, reference: str) -> 
     detail = reading.workload(token, reference)
     now_ms = _now_ms()
     over = detail.row.phase is Phase.FINISHED
+    fit = None if over else reading.fit(token, detail.row.id)
     values = {
         "detail": detail,
         "row": detail.row,
-        "lines": explain(detail, now_ms),
+        "seeking": detail.row.phase in SEEKING,
+        "largest": () if fit is None else largest_lines(fit),
+        "places": None if fit is None else fit_map(fit, PLACES_DRAWN),
+        "left_out": left_out,
+        "lines": explain(detail, now_ms, reading.seated(token, detail), fit),
         "stages": drawing.stages(detail.timeline, now_ms, over=over),
         "verdicts": drawing.verdicts(detail.explanation.flavors),
         "now_ms": now_ms,
@@ -95,43 +112,29 @@ def workload(request: Request, reading: Reads, token: Token, reference: str) -> 
 
 
 @router.get("/nodes")
-def nodes(request: Request, reading: Reads, token: Token) -> Response:
-    """Who sits where, what is free, and the largest gang that fits."""
-    page, domains = reading.nodes(token), reading.domains(token)
-    values = {
-        "floor": drawing.floor(page, domains),
-        "page": page,
-        "conditions": conditions(page.nodes),
-        "gangs": largest_gangs(domains),
-        "short_level": short_level,
-    }
-    return render(request, "nodes.html", values)
-
-
-@router.get("/cost")
-def cost(  # noqa: PLR0913 - one parameter for each choice
+def nodes(  # noqa: PLR0913 - one parameter for each choice
     request: Request,
     reading: Reads,
     token: Token,
     *,
-    by: Text = "namespace",
-    start: Annotated[str, Query(alias="from", max_length=40)] = "",
-    end: Annotated[str, Query(alias="to", max_length=40)] = "",
-    idle: IdlePolicy = IdlePolicy.ROW,
-    basis: ChargingBasis = ChargingBasis.USAGE,
+    topology: Text = "",
+    inside: Annotated[list[Text] | None, Query(alias="in", max_length=16)] = None,
+    name: Text = "",
+    offset: Annotated[int, Query(ge=0)] = 0,
 ) -> Response:
-    """What every team used, borrowed, lost and owes."""
-    chosen = {"by": by, "from": start, "to": end, "idle": str(idle), "basis": str(basis)}
-    report = reading.cost(token, _sorted(chosen))
+    """Who sits where, what is free, and the largest gang that fits."""
+    page, domains = reading.nodes(token), reading.domains(token)
+    view = View(topology=topology, path=tuple(inside or ()), name=name, offset=offset)
     values = {
-        "report": report,
-        "bars": drawing.cost_bars(report),
-        "chosen": chosen,
-        "dimensions": DIMENSIONS,
-        "idle_policies": tuple(IdlePolicy),
-        "bases": tuple(ChargingBasis),
+        "floor": floor(page, domains, view),
+        "view": view,
+        "page": page,
+        "free": of_cards(*cards_in(page.nodes)),
+        "conditions": conditions(page.nodes),
+        "gangs": largest_gangs(domains),
+        "rows_max": NODES_DRAWN,
     }
-    return render(request, "cost.html", values)
+    return render(request, "nodes.html", values)
 
 
 @router.get("/static/{name}")
@@ -154,13 +157,23 @@ def ready() -> PlainTextResponse:
 def install(app: FastAPI) -> None:
     """Add the pages, and the page for every way in which reading can fail."""
     app.include_router(router)
+    app.include_router(money.router)
 
     @app.exception_handler(Refused)
     def refused(request: Request, error: Refused) -> Response:
         if error.status == _UNAUTHENTICATED:
             return RedirectResponse("/login", status_code=303)
-        values = {"title": "Refused", "refusal": error.refusal}
+        title = "Not found" if error.status == _NOT_FOUND else "Refused"
+        values = {"title": title, "refusal": error.refusal, "back": _above(request.url.path)}
         return render(request, "problem.html", values, status=error.status)
+
+    @app.exception_handler(RequestValidationError)
+    def unreadable(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        field, problem = str(first["loc"][-1]), str(first["msg"])
+        refusal = Refusal(kind="invalid", problem=f"{field}: {problem}")
+        values = {"title": "Refused", "refusal": refusal, "back": request.url.path}
+        return render(request, "problem.html", values, status=_UNREADABLE)
 
     @app.exception_handler(Unreachable)
     def unreachable(request: Request, error: Unreachable) -> Response:
@@ -168,8 +181,9 @@ def install(app: FastAPI) -> None:
         return render(request, "problem.html", values, status=503)
 
 
-def _sorted(parameters: dict[str, str]) -> Parameters:
-    return tuple(sorted((name, value) for name, value in parameters.items() if value))
+def _above(path: str) -> str:
+    """The page that leads to those of a path, or the page itself without what was asked of it."""
+    return "/workloads" if path.startswith("/workloads/") else path
 
 
 def _now_ms() -> int:

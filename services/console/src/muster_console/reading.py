@@ -4,14 +4,16 @@ Everything goes through the gateway's API, so a viewer sees here what the same t
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TypeVar, cast
 
-from muster.client import Client
+from muster.client import Client, seated_on
+from muster.errors import Unreachable
 from muster_contracts.api import QuotaList, WhoAmI, WorkloadList
+from muster_contracts.fit import FitPage
 from muster_contracts.floor import DomainPage
-from muster_contracts.queries import CostReport, NodePage, WorkloadDetail
+from muster_contracts.queries import CostReport, NodePage, NodeRow, WorkloadDetail
 
 VIEWERS_MAX = 256
 ANSWERS_MAX = 1024
@@ -20,6 +22,11 @@ Parameters = tuple[tuple[str, str], ...]
 """Names and values, sorted by name."""
 About = Parameters | str | None
 Answer = TypeVar("Answer")
+
+
+def given(parameters: Mapping[str, str]) -> Parameters:
+    """The parameters that say something."""
+    return tuple(sorted((name, value) for name, value in parameters.items() if value))
 
 
 class Reading:
@@ -49,6 +56,13 @@ class Reading:
         """All about one workload."""
         return self._read(Client.workload, token, reference)
 
+    def fit(self, token: str, reference: str) -> FitPage | None:
+        """Where a workload sits or would; None while nobody can tell, which no page waits for."""
+        try:
+            return self._read(Client.fit, token, reference)
+        except Unreachable:
+            return None
+
     def nodes(self, token: str) -> NodePage:
         """All nodes."""
         return self._read(Client.nodes, token)
@@ -56,6 +70,14 @@ class Reading:
     def domains(self, token: str) -> DomainPage:
         """The domains of the topologies, and the largest gangs that fit now."""
         return self._read(Client.domains, token)
+
+    def seated(self, token: str, detail: WorkloadDetail) -> tuple[NodeRow, ...]:
+        """The nodes that a workload sits on, as far as it can be known now."""
+        return seated_on(self._client(token), detail)
+
+    def statement(self, token: str, month: str, parameters: Parameters) -> bytes:
+        """A month's statement as a file. `parameters`: tz, by, format."""
+        return self._client(token).statement(month, dict(parameters))
 
     def cost(self, token: str, parameters: Parameters) -> CostReport:
         """What a window cost."""

@@ -2,20 +2,21 @@
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from fractions import Fraction
 from typing import Any, cast
+from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from muster.durations import short
-from muster.rendering.words import asks, gpus, gpus_milli, short_id
-from muster_domain.money import MICROS, format_decimal
+from muster.rendering.floor import short_level
+from muster.rendering.words import asks, gpus, short_id
 from muster_domain.quantity import format_quantity
 
-_MILLI_MS_PER_HOUR = 3_600_000 * 1000
-_SECURITY = {
+DOOR = "login.html"
+"""The page of those who are not known; it leads nowhere else."""
+SECURITY = {
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; "
         "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -24,6 +25,7 @@ _SECURITY = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
+"""Headers of everything that shows what somebody's token may see."""
 
 
 def render(
@@ -31,8 +33,8 @@ def render(
 ) -> Response:
     """A page. Every value is escaped."""
     page = _ENVIRONMENT.get_template(template)
-    text = page.render(path=request.url.path, **values)
-    return HTMLResponse(text, status_code=status, headers=_SECURITY)
+    text = page.render(path=request.url.path, entered=template != DOOR, **values)
+    return HTMLResponse(text, status_code=status, headers=SECURITY)
 
 
 def percent(thousandths: int) -> str:
@@ -46,16 +48,9 @@ def moment(at_ms: int) -> str:
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}Z"
 
 
-def money(micros: int | None, currency: str) -> str:
-    """An amount to the cent, or that there is no price."""
-    if micros is None:
-        return "no price"
-    return f"{format_decimal(Fraction(micros, MICROS), 2)} {currency}"
-
-
-def gpu_hours(times: Mapping[str, int]) -> str:
-    """Card-hours of milli-unit-milliseconds by resource."""
-    return format_decimal(Fraction(gpus_milli(times), _MILLI_MS_PER_HOUR), 2)
+def query(parameters: Mapping[str, str], **changes: str) -> str:
+    """Parameters of a link, with some of them changed and the empty ones left out."""
+    return urlencode({name: text for name, text in {**parameters, **changes}.items() if text})
 
 
 def _environment() -> Environment:
@@ -68,14 +63,14 @@ def _environment() -> Environment:
     )
     written_by: dict[str, Callable[..., str]] = {
         "asks": asks,
-        "gpu_hours": gpu_hours,
         "gpus": gpus,
         "moment": moment,
-        "money": money,
         "percent": percent,
         "quantity": format_quantity,
+        "query": query,
         "short": short,
         "short_id": short_id,
+        "short_level": short_level,
     }
     environment.filters.update(cast("dict[str, Any]", written_by))
     return environment

@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from muster.errors import Refused
 from muster_console.reading import Reading
-from muster_console.rendering import render
+from muster_console.rendering import DOOR, render
 
 COOKIE = "muster_token"
 COOKIE_AGE_S = 12 * 3600
@@ -46,7 +46,7 @@ Token = Annotated[str, Depends(token_of)]
 @router.get("/login")
 def ask(request: Request) -> Response:
     """Ask for a token."""
-    return render(request, "login.html", {"problem": ""})
+    return render(request, DOOR, {"problem": ""})
 
 
 @router.post("/login")
@@ -55,7 +55,7 @@ async def enter(request: Request, reading: Reads) -> Response:
     token = await _sent_token(request)
     if not (token and await run_in_threadpool(_is_known, reading, token)):
         problem = "This token is not known. Ask who operates Muster for one."
-        return render(request, "login.html", {"problem": problem}, status=401)
+        return render(request, DOOR, {"problem": problem}, status=401)
     answer = RedirectResponse("/", status_code=303)
     answer.set_cookie(
         COOKIE,

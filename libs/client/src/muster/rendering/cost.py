@@ -16,12 +16,23 @@ _MILLI_MS_PER_HOUR = 3_600_000 * 1000
 _MICROS_PER_CENT = 10_000
 
 
+def cost_columns(report: CostReport) -> list[str]:
+    """The headings of a report, in capitals."""
+    return [*_columns(report), *_EFFICIENCY]
+
+
+def cost_rows(report: CostReport) -> Iterator[list[str]]:
+    """The cells of each of `cost_lines`, then those of the sum, to which the cents add up."""
+    for cells, seen in _rows(report, report.currency):
+        yield [*cells, *seen]
+
+
 def cost_table(report: CostReport) -> Table:
     """One line for each key, then what nobody used, then the sum."""
-    columns = [*_columns(report), *_EFFICIENCY]
+    columns = cost_columns(report)
     table = plain_table(columns, right=columns[1:])
-    for cells, seen in _rows(report, report.currency):
-        table.add_row(*cells, *seen)
+    for cells in cost_rows(report):
+        table.add_row(*cells)
     return table
 
 
@@ -73,7 +84,8 @@ def _times(report: CostReport) -> list[tuple[str, Callable[[CostLine], Mapping[s
     return columns
 
 
-def _lines(report: CostReport) -> list[CostLine]:
+def cost_lines(report: CostReport) -> list[CostLine]:
+    """The lines that are shown: all keys, then what nobody used where that is a row."""
     shown = report.idle.charged_time or report.idle_policy is IdlePolicy.ROW
     hidden = _by_quota(report) and not report.idle.charged_time
     return [*report.lines, *([report.idle] if shown and not hidden else [])]
@@ -84,7 +96,7 @@ def _rows(report: CostReport, currency: str) -> Iterator[tuple[list[str], list[s
 
     Cents are by largest remainder, so that they sum to the last line's.
     """
-    lines = _lines(report)
+    lines = cost_lines(report)
     cents, _ = round_rows([Fraction(line.cost_micros or 0, _MICROS_PER_CENT) for line in lines])
     for line, amount in zip(lines, cents, strict=True):
         cells = _cells(report, line, None if line.cost_micros is None else amount, currency)

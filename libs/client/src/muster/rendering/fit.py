@@ -5,7 +5,7 @@ not help, and who sits there.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from muster.rendering.floor import short_level
@@ -53,7 +53,7 @@ class Place:
     why: str
     who: str
     seated: int
-    inside: list["Place"] = field(default_factory=list["Place"])
+    inside: tuple["Place", ...] = ()
 
     @property
     def name(self) -> str:
@@ -75,16 +75,69 @@ def largest_lines(page: FitPage) -> list[str]:
     return [f"{_largest(way)}{_in_flavors(way, page)}{_together(way)}" for way in page.ways]
 
 
-def whole_floor(page: FitPage) -> Place | None:
-    """All nodes as one place; None where there are no nodes."""
-    return _place(page.domains[0], page.ways) if page.domains and page.domains[0].nodes else None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitMap:
+    """The places that are worth showing, and how many are left out: none seats more than `most`."""
+
+    floor: Place | None
+    halls: tuple[Hall, ...]
+    left: int = 0
+    most: int = 0
 
 
-def halls(page: FitPage) -> tuple[Hall, ...]:
-    """The topologies that matter to it: those of the level it asks for, else all it may sit in."""
+def fit_map(page: FitPage, shown: int) -> FitMap:
+    """The floor and its topologies, those places first where it sits, then those with most room.
+
+    Drawn are the topologies of the level that it asks for, else all with nodes that it may use. Of
+    a workload that seeks no seats only the places where it sits. A place is never shown without
+    those around it: they seat no fewer.
+    """
+    floor, halls = _floor(page), _halls(page)
+    places = [found for hall in halls for widest in hall.places for found in _walk(widest, 1)]
+    best = sorted(
+        range(len(places)),
+        key=lambda at: (-places[at][1].seated, -places[at][1].pods, places[at][0], at),
+    )
+    left = best[shown:]
+    kept = {id(places[at][1]) for at in best[:shown]}
+    return FitMap(
+        floor=floor,
+        halls=tuple(replace(hall, places=_only(hall.places, kept)) for hall in halls),
+        left=len(left),
+        most=max((places[at][1].pods for at in left), default=0),
+    )
+
+
+def left_out(found: FitMap) -> str:
+    """How many places are not shown, and the most that fits in any; empty where all are."""
+    if not found.left:
+        return ""
+    fits = f"no more than {found.most} fit in any of them" if found.most else "nothing fits in them"
+    return f"{found.left} more places: {fits}"
+
+
+def fit_lines(page: FitPage) -> list[str]:
+    """The lines of `muster explain`: the largest gang, then place by place."""
+    found = fit_map(page, _PLACES_SHOWN)
+    if found.floor is None or not page.ways:
+        return []
+    lines = [f"largest  {text}" for text in largest_lines(page)]
+    lines.append(f"place    {_line(found.floor)}")
+    for hall in found.halls:
+        for widest in hall.places:
+            lines += [f"place    {'  ' * depth}{_line(place)}" for depth, place in _walk(widest, 1)]
+    return lines + ([f"         {left_out(found)}"] if found.left else [])
+
+
+def _floor(page: FitPage) -> Place | None:
+    whole = page.domains[0] if page.domains else None
+    return _place(whole, page.ways) if whole is not None and whole.nodes else None
+
+
+def _halls(page: FitPage) -> tuple[Hall, ...]:
     rows: dict[str, list[DomainFit]] = {}
     for row in page.domains:
-        if row.path:
+        if row.path and (page.ways or row.seated):
             rows.setdefault(row.topology, []).append(row)
     levels = {asked.level for way in page.ways for asked in way.pod_sets if asked.level}
     asked_for = {name for name, found in rows.items() if levels & {row.level for row in found}}
@@ -92,24 +145,10 @@ def halls(page: FitPage) -> tuple[Hall, ...]:
     return tuple(_hall(name, found, page.ways) for name, found in rows.items() if name in chosen)
 
 
-def fit_lines(page: FitPage) -> list[str]:
-    """The lines of `muster explain`: the largest gang, then place by place."""
-    floor = whole_floor(page)
-    if floor is None or not page.ways:
-        return []
-    lines = [f"largest  {text}" for text in largest_lines(page)]
-    places = [(0, floor)]
-    for hall in halls(page):
-        places += [(depth, place) for widest in hall.places for depth, place in _walk(widest, 1)]
-    best = sorted(range(len(places)), key=lambda at: (-places[at][1].pods, places[at][0], at))
-    shown = sorted(best[:_PLACES_SHOWN])
-    lines += [f"place    {'  ' * places[at][0]}{_line(places[at][1])}" for at in shown]
-    left = best[_PLACES_SHOWN:]
-    if left:
-        most = places[left[0]][1].pods
-        found = f"no more than {most} fit in any of them" if most else "nothing fits in them"
-        lines.append(f"         {len(left)} more places: {found}")
-    return lines
+def _only(places: Iterable[Place], kept: set[int]) -> tuple[Place, ...]:
+    return tuple(
+        replace(place, inside=_only(place.inside, kept)) for place in places if id(place) in kept
+    )
 
 
 def _line(place: Place) -> str:
@@ -146,16 +185,18 @@ def _matters(row: DomainFit) -> bool:
     return row.seated > 0 or any(each.usable for fits in row.fits for each in fits)
 
 
-def _hall(name: str, rows: Iterable[DomainFit], ways: Sequence[Way]) -> Hall:
-    places: dict[tuple[str, ...], Place] = {}
-    widest: list[Place] = []
-    for row in rows:
-        place = places[row.path] = _place(row, ways)
-        around = places.get(row.path[:-1])
-        (around.inside if around is not None else widest).append(place)
-    ordered = sorted(places.values(), key=lambda place: len(place.path))
-    levels = dict.fromkeys(short_level(place.level) for place in ordered)
-    return Hall(name=name, levels=tuple(levels), places=tuple(widest))
+def _hall(name: str, rows: Sequence[DomainFit], ways: Sequence[Way]) -> Hall:
+    inside: dict[tuple[str, ...], list[Place]] = {}
+    for row in sorted(rows, key=lambda row: len(row.path), reverse=True):
+        place = _place(row, ways)
+        inner = tuple(sorted(inside.pop(row.path, ()), key=lambda place: place.path))
+        inside.setdefault(row.path[:-1], []).append(replace(place, inside=inner))
+    levels = {row.level: None for row in sorted(rows, key=lambda row: len(row.path))}
+    return Hall(
+        name=name,
+        levels=tuple(map(short_level, levels)),
+        places=tuple(sorted(inside.get((), ()), key=lambda place: place.path)),
+    )
 
 
 def _place(row: DomainFit, ways: Sequence[Way]) -> Place:
