@@ -157,6 +157,7 @@ def show(title: str, report: CostReport, of: Callable[[CostLine], int | None]) -
 
 
 async def test_the_month_of_the_article(tmp_path: Path) -> None:
+    """G1."""
     async with accounts(tmp_path, article) as books:
         usage = await books.report(by="team")
         shared = await books.report(by="team", idle=IdlePolicy.PROPORTIONAL)

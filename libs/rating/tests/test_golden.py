@@ -1,5 +1,12 @@
-"""Numbers that were worked out by hand: gangs, many short jobs, parts of cards, a lost node."""
+"""Numbers that were worked out by hand: gangs, many short jobs, parts of cards, a lost node.
 
+Each test names its vector. Of the others G1, G2, G3, G4, G8 and G16 are in
+`tests/e2e/test_cost_article.py` and G4's terms of loans in `test_policies.py`; G10, G11, G12 and
+V-step are in `test_opencost_sets.py`, V-oc in `test_opencost_vectors.py`.
+"""
+
+import random
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -8,7 +15,7 @@ from muster_rating.attempts import Attempt, Charge, Closing, Seat
 from muster_rating.capacity import CapacitySpan
 from muster_rating.price_lists import read_price_list
 from muster_rating.prices import HOUR_MS, Price, PriceBook
-from muster_rating.report import Books, Table, cost_table
+from muster_rating.report import Books, Row, Table, cost_table
 from muster_rating.windows import Window
 
 from .house import FLAVOR, GPU, House
@@ -28,7 +35,39 @@ def euros(micros: int | None, places: int = 2) -> str:
     return format_decimal(Fraction(micros or 0, 1_000_000), places)
 
 
+def test_a_hundred_orders_of_facts_told_three_times_are_one_result() -> None:
+    """G5: what G4a's two jobs tell, part by part."""
+    jobs = (
+        HOUSE.attempt("q", 2, 0, 10, name="a"),
+        HOUSE.attempt("q", 2, 4, 8, name="b"),
+    )
+    parts = [
+        replace(Attempt(workload_id=job.workload_id, number=1), **{name: getattr(job, name)})
+        for job in jobs
+        for name in ("opening", "seating", "closing")
+    ]
+    window = Window(0, 10 * HOUR_MS)
+    catalogs = (HOUSE.catalog({"q": 2, "lender": 2}),)
+
+    def row(attempts: Iterable[Attempt]) -> Row:
+        books = Books(attempts=tuple(attempts), capacity=(HOUSE.capacity(4),), catalogs=catalogs)
+        rows = cost_table(books, PRICES, window, "cluster_queue").rows
+        return next(row for row in rows if row.key == "q")
+
+    expected = row(jobs)
+    assert [HOUSE.gpu_hours(of[GPU]) for of in (expected.held, expected.borrowed)] == [28, 8]
+    for seed in range(100):
+        told = parts * 3
+        random.Random(seed).shuffle(told)
+        merged: dict[str, Attempt] = {}
+        for part in told:
+            known = merged.get(part.workload_id)
+            merged[part.workload_id] = part if known is None else known.merge(part)
+        assert row(merged.values()) == expected
+
+
 def test_an_end_that_says_when_it_began_makes_a_whole_interval() -> None:
+    """G6: the opening was lost, the end repeats it."""
     whole = HOUSE.attempt("a", 2, 3, 9)
     only_end = Attempt(workload_id=whole.workload_id, number=1, closing=whole.closing)
     assert only_end.merge(replace(whole, closing=None)) == whole
@@ -37,6 +76,7 @@ def test_an_end_that_says_when_it_began_makes_a_whole_interval() -> None:
 
 
 def test_a_node_that_was_lost_is_charged_until_it_is_given_up_and_put_right_later() -> None:
+    """G7: last heard of at 4:55, given up after ten minutes; the real end was at 5:00."""
     began = HOUSE.attempt("a", 1, 0, None, name="w")
     given_up = Closing(at_ms=5 * HOUR_MS + 5 * MINUTE_MS, version=5, outcome="Failed")
     real = Closing(at_ms=5 * HOUR_MS, version=9, outcome="Failed")
@@ -47,6 +87,7 @@ def test_a_node_that_was_lost_is_charged_until_it_is_given_up_and_put_right_late
 
 
 def test_a_gang_that_was_preempted_pays_for_both_attempts_and_shows_what_was_lost() -> None:
+    """G13."""
     half_ms = HOUR_MS // 2
     first = HOUSE.attempt("a", 32, 10, 13, name="gang", preempted=True)
     assert first.closing is not None
@@ -61,7 +102,7 @@ def test_a_gang_that_was_preempted_pays_for_both_attempts_and_shows_what_was_los
 
 
 def test_many_short_jobs_cost_what_their_time_costs() -> None:
-    """A thousand of them stand for a million: each second costs a fraction of a cent."""
+    """G14: a thousand of them stand for a million; each second costs a fraction of a cent."""
     count, second = 1_000, 1_000
     attempts: list[Attempt] = []
     for number in range(count):
@@ -83,7 +124,7 @@ def test_many_short_jobs_cost_what_their_time_costs() -> None:
 
 
 def test_parts_of_a_card_are_priced_as_parts() -> None:
-    """3g of 7g for ten hours is 3/7 of a card, one of four slices in time is a quarter."""
+    """G15: 3g of 7g for ten hours is 3/7 of a card, one of four slices in time is a quarter."""
     mig, shared = "nvidia.com/mig-3g.40gb", "nvidia.com/gpu.shared"
     prices = PriceBook(
         "EUR",
@@ -112,22 +153,29 @@ def test_parts_of_a_card_are_priced_as_parts() -> None:
 
 
 def test_cents_are_shared_by_largest_remainder() -> None:
+    """G9."""
     assert split(10_000, [1, 1, 1]) == (3334, 3333, 3333)
     assert split(5, [1, 1, 1]) == (2, 2, 1)
     assert split(1_000, [1, 1, 1, 3]) == (167, 167, 166, 500)
 
 
 def test_a_full_node_costs_what_its_month_is_long() -> None:
+    """G8, in Madrid's March; the other months are in the article's test."""
     four = table(HOUSE.attempt("a", 4, 0, None), gpus=4, window=Window(0, 743 * HOUR_MS))
     assert euros(four.total_micros) == "4160.80"
 
 
 def test_billing_weights_of_slurm_are_prices() -> None:
-    """CPU=1.0, Mem=0.25G, gpu=2.0: one CPU and 8 GiB are 3.0 an hour, with one GPU 5.0."""
+    """V-slurm, the sum: CPU=1.0, Mem=0.25G, gpu=2.0, license=1.5.
+
+    One CPU and 8 GiB are 3.0 an hour; with a licence 4.5, of which nothing is cut off; with a GPU
+    5.0. Slurm's maxima are not taken over (ADR 27).
+    """
     weights = {
         "cpu": {"hourly": "1.0"},
         "memory": {"hourly": "0.25", "per": "1Gi"},
         GPU: {"hourly": "2.0"},
+        "example.com/license": {"hourly": "1.5"},
     }
     prices = read_price_list({"flavors": {FLAVOR: weights}}, default_currency="EUR")
     held = {"cpu": 1000, "memory": 8 * 2**30 * 1000}
@@ -141,4 +189,5 @@ def test_billing_weights_of_slurm_are_prices() -> None:
         return cost
 
     assert hourly(held) == 3
+    assert hourly({**held, "example.com/license": 1000}) == Fraction("4.5")
     assert hourly({**held, GPU: 1000}) == 5
