@@ -477,8 +477,10 @@ class Cycle:
         journal = self._view.journal
         mark = journal.checkpoint()
         self._let_go(self._taken)
-        for victim_id in self._taken:
+        for victim_id, victim in self._taken.items():
             journal.put(self._view.gone, victim_id, True)  # noqa: FBT003 - a set of ids
+            holder = victim.workload
+            self._tree.renew(self._tree.queues[holder.cluster_queue], holder.usage)
         entry.assignment, entry.victims = self._find(entry.workload, entry.queue, pinned=pinned)
         journal.rollback(mark)
         entry.recomputed = True

@@ -78,7 +78,7 @@ class Tournament(Generic[Tag]):
         """How it would stand among the children of every cohort above it, by that cohort."""
         journal = self._tree.journal
         mark = journal.checkpoint()
-        self._tree.add(contender.node, contender.usage)
+        self._tree.try_add(contender.node, contender.usage)
         keys = {
             node.parent.name: self._key(contender, node)
             for node in path_to_root(contender.node)

@@ -64,13 +64,13 @@ class Search:
 
     def remove(self, workload: AdmittedWorkload) -> None:
         """Pretend that a workload is gone."""
-        self.tree.remove(self.view.tree.queues[workload.cluster_queue], workload.usage)
+        self.tree.try_remove(self.tree.queues[workload.cluster_queue], workload.usage)
         if self.view.board is not None:
             self.view.board.release(workload.seats)
 
     def restore(self, workload: AdmittedWorkload) -> None:
         """Pretend that it is back."""
-        self.tree.add(self.view.tree.queues[workload.cluster_queue], workload.usage)
+        self.tree.try_add(self.tree.queues[workload.cluster_queue], workload.usage)
         if self.view.board is not None:
             self.view.board.charge(workload.seats)
 

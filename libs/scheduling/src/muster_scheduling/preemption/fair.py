@@ -18,7 +18,7 @@ def fair_victims(search: Search, fair: FairSharing) -> list[Victim]:
         return []
     journal = search.view.journal
     mark = journal.checkpoint()
-    search.tree.add(search.node, search.usage)
+    search.tree.try_add(search.node, search.usage)
     try:
         return _Run(search, fair).victims(candidates)
     finally:
@@ -41,7 +41,7 @@ class _Run:
             fits = self._second_pass()
         if not fits:
             return []
-        search.tree.remove(search.node, search.usage)
+        search.tree.try_remove(search.node, search.usage)
         return search.fill_back(self._targets, borrowing=True)
 
     def _first_pass(self, candidates: list[AdmittedWorkload]) -> bool:
@@ -110,7 +110,7 @@ class _Run:
         search.remove(workload)
         self._targets.append(Victim(workload, reason))
         mark = search.view.journal.checkpoint()
-        search.tree.remove(search.node, search.usage)
+        search.tree.try_remove(search.node, search.usage)
         fits = search.fits(borrowing=True)
         search.view.journal.rollback(mark)
         return fits

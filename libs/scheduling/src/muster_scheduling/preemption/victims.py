@@ -52,13 +52,30 @@ def victims_for(search: Search) -> list[Victim]:
     return classical_victims(search) if fair is None else fair_victims(search, fair)
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was found for `preemptor`, which lacked `amount` of a pair, at a mark of its tree."""
+
+    preemptor: PendingWorkload
+    amount: int
+    mark: object
+    victims: list[Victim]
+    possibility: Possibility
+    borrow: int
+
+
 class Oracle:
-    """Answers whether preemption could make room for one (flavor, resource) (R-31)."""
+    """Answers whether preemption could make room for one (flavor, resource) (R-31).
+
+    An answer holds for the same question as long as the mark of the pair in the tree is the same;
+    of all pairs under fair sharing, where shares count. Where LocalQueues take turns none is kept:
+    there time changes who is taken first.
+    """
 
     def __init__(self, view: AdmissionView, now_ms: int) -> None:
         self._view = view
         self._now_ms = now_ms
-        self._found: dict[FlavorResource, tuple[int, list[Victim]]] = {}
+        self._found: dict[FlavorResource, Answer] = {}
 
     def forget(self) -> None:
         """Another preemptor asks, or usage has changed."""
@@ -70,25 +87,51 @@ class Oracle:
             return None
         ((fr, amount),) = usage.items()
         found = self._found.get(fr)
-        if found is None or found[0] != amount or fr not in need:
+        if found is None or found.amount != amount or fr not in need:
             return None
-        return list(found[1])
+        return list(found.victims)
 
     def ask(
         self, preemptor: PendingWorkload, entry: QueueEntry, fr: FlavorResource, amount: int
     ) -> tuple[Possibility, int]:
         """What is possible, and the borrow level once the victims were gone."""
+        view = self._view
+        by_share = view.policy.fair_sharing is not None
+        mark = view.tree.mark_of_all(entry.node) if by_share else view.tree.mark(entry.node, fr)
+        found = view.answers.get((entry.name, fr))
+        if (
+            found is None
+            or found.mark != mark
+            or found.preemptor is not preemptor
+            or found.amount != amount
+        ):
+            found = self._answer(preemptor, entry, fr, amount, mark)
+            if not view.shares_turns(entry):
+                view.answers[entry.name, fr] = found
+        self._found[fr] = found
+        return found.possibility, found.borrow
+
+    def _answer(
+        self,
+        preemptor: PendingWorkload,
+        entry: QueueEntry,
+        fr: FlavorResource,
+        amount: int,
+        mark: object,
+    ) -> Answer:
         usage: Vector = {fr: amount}
         search = Search(self._view, self._now_ms, preemptor, entry, frozenset((fr,)), usage)
         victims = victims_for(search)
-        self._found[fr] = amount, victims
         tree = self._view.tree
         if not victims:
-            return Possibility.NO_CANDIDATES, tree.borrow_level(entry.node, fr, amount)[0]
-        mark = self._view.journal.checkpoint()
+            level = tree.borrow_level(entry.node, fr, amount)[0]
+            return Answer(preemptor, amount, mark, victims, Possibility.NO_CANDIDATES, level)
+        journal = self._view.journal
+        before = journal.checkpoint()
         for victim in victims:
             search.remove(victim.workload)
         level = tree.borrow_level(entry.node, fr, amount)[0]
-        self._view.journal.rollback(mark)
+        journal.rollback(before)
         own = any(victim.workload.cluster_queue == entry.name for victim in victims)
-        return (Possibility.PREEMPT if own else Possibility.RECLAIM), level
+        possibility = Possibility.PREEMPT if own else Possibility.RECLAIM
+        return Answer(preemptor, amount, mark, victims, possibility, level)

@@ -129,6 +129,7 @@ def _sum_up(node: QuotaNode) -> None:
 def _spread_down(node: QuotaNode, ancestors: tuple[QuotaNode, ...]) -> None:
     node.ancestors = ancestors
     node.root = ancestors[-1] if ancestors else node
+    node.below_root = (*reversed(ancestors[:-1]), node) if ancestors else ()
     if not ancestors:
         node.potential = dict(node.subtree)
     else:
@@ -139,6 +140,7 @@ def _spread_down(node: QuotaNode, ancestors: tuple[QuotaNode, ...]) -> None:
             if quota is not None and quota.borrowing_limit is not None:
                 reach = min(reach, plus(node.subtree.get(fr, 0), quota.borrowing_limit))
             node.potential[fr] = reach
+    node.usage = dict.fromkeys(node.potential, 0)
     for fr in node.root.subtree:
         node.lendable[fr[1]] = plus(node.lendable.get(fr[1], 0), node.potential.get(fr, 0))
     for child in [*node.cohorts, *node.queues]:

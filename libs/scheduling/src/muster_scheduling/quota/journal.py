@@ -12,34 +12,37 @@ _CALL = object()
 
 
 class Journal:
-    """Changes in order, newest last."""
+    """Changes in order, newest last.
 
-    __slots__ = ("_entries",)
+    `entries` are for those who write very many: the mapping, the key, and the value before.
+    """
+
+    __slots__ = ("entries",)
 
     def __init__(self) -> None:
-        self._entries: list[tuple[Any, Any, object]] = []
+        self.entries: list[tuple[Any, Any, object]] = []
 
     def checkpoint(self) -> int:
         """A mark to roll back to."""
-        return len(self._entries)
+        return len(self.entries)
 
     def put(self, mapping: MutableMapping[Any, Any], key: object, value: object) -> None:
         """Set a key of a mapping."""
-        self._entries.append((mapping, key, mapping.get(key, _ABSENT)))
+        self.entries.append((mapping, key, mapping.get(key, _ABSENT)))
         mapping[key] = value
 
     def drop(self, mapping: MutableMapping[Any, Any], key: object) -> None:
         """Delete a key that is there."""
-        self._entries.append((mapping, key, mapping[key]))
+        self.entries.append((mapping, key, mapping[key]))
         del mapping[key]
 
     def called(self, undo: Callable[..., object], *arguments: object) -> None:
         """Say what takes back a step that was just made."""
-        self._entries.append((undo, arguments, _CALL))
+        self.entries.append((undo, arguments, _CALL))
 
     def rollback(self, mark: int) -> None:
         """Undo everything since the mark."""
-        entries = self._entries
+        entries = self.entries
         if len(entries) == mark:
             return
         undone = entries[mark:]
@@ -54,4 +57,4 @@ class Journal:
 
     def settle(self) -> None:
         """Keep everything done so far for good."""
-        self._entries.clear()
+        self.entries.clear()

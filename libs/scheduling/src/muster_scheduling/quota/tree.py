@@ -7,6 +7,7 @@ changes all the time and every change is journalled, so that a what-if is undone
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import count
 
 from muster_domain.queues import UNLIMITED
 from muster_scheduling.quota.amounts import minus, plus
@@ -17,6 +18,8 @@ FlavorResource = tuple[str, str]
 
 Vector = Mapping[FlavorResource, int]
 """Milli-units by (flavor, resource)."""
+
+_MARKS_MAX = 20_000
 
 
 class NodeKind(StrEnum):
@@ -36,20 +39,23 @@ class NodeQuota:
 
 
 class QuotaNode:
-    """A ClusterQueue or a cohort. Everything but `usage` is fixed.
+    """A ClusterQueue or a cohort. Everything but `usage` and `marks` is fixed.
 
     `subtree` is the quota of the whole subtree that the node may give out, `local` the part that
     its parent never sees, `potential` what it could ever use (R-17, R-19), `lendable` the sum of
-    that by resource (R-60). `height` is 0 for a ClusterQueue.
+    that by resource (R-60). `height` is 0 for a ClusterQueue. `below_root` is the way from the
+    root's child down to the node. `marks` are kept at a root alone, see `QuotaTree.mark`.
     """
 
     __slots__ = (
         "ancestors",
+        "below_root",
         "cohorts",
         "height",
         "kind",
         "lendable",
         "local",
+        "marks",
         "name",
         "parent",
         "potential",
@@ -76,6 +82,7 @@ class QuotaNode:
         self.parent: QuotaNode | None = None
         self.root: QuotaNode = self
         self.ancestors: tuple[QuotaNode, ...] = ()
+        self.below_root: tuple[QuotaNode, ...] = ()
         self.cohorts: list[QuotaNode] = []
         self.queues: list[QuotaNode] = []
         self.height = 0
@@ -85,6 +92,7 @@ class QuotaNode:
         self.lendable: dict[str, int] = {}
         self.taken_limit: dict[FlavorResource, int] = {}
         self.usage: dict[FlavorResource, int] = {}
+        self.marks: dict[FlavorResource, int] = {}
 
     def __repr__(self) -> str:
         return f"{self.kind.value}({self.name})"
@@ -100,12 +108,15 @@ class QuotaNode:
 
     def local_available(self, fr: FlavorResource) -> int:
         """What is free of the part that nobody else can use."""
+        if not self.local:
+            return 0
         left = minus(self.local.get(fr, 0), self.usage.get(fr, 0))
         return max(0, left)
 
     def borrows_with(self, fr: FlavorResource, extra: int) -> bool:
         """Whether it would use more than its own with `extra` on top (R-21)."""
-        return self.subtree.get(fr, 0) < plus(self.usage.get(fr, 0), extra)
+        own = self.subtree.get(fr, 0)
+        return own < UNLIMITED and own < self.usage.get(fr, 0) + extra
 
     def within_nominal(self, frs: Iterable[FlavorResource]) -> bool:
         """Whether it borrows none of these."""
@@ -124,7 +135,7 @@ class QuotaNode:
 class QuotaTree:
     """All cohort trees together. Every change of usage goes through the journal."""
 
-    __slots__ = ("cohorts", "cyclic", "cyclic_cohorts", "journal", "queues")
+    __slots__ = ("_marks", "_next_mark", "cohorts", "cyclic", "cyclic_cohorts", "journal", "queues")
 
     def __init__(
         self,
@@ -138,22 +149,23 @@ class QuotaTree:
         self.cyclic = cyclic
         self.cyclic_cohorts = cyclic_cohorts
         self.journal = Journal()
+        self._marks: dict[tuple[int, QuotaNode, int], int] = {}
+        self._next_mark = count(1)
 
     def available(self, node: QuotaNode, fr: FlavorResource) -> int:
         """Free now, borrowing included; negative where quota was cut below usage (R-18)."""
-        usage = node.usage.get(fr, 0)
-        parent = node.parent
-        if parent is None:
-            return minus(node.subtree.get(fr, 0), usage)
-        from_parent = self.available(parent, fr)
-        local = node.local.get(fr, 0)
-        limit = node.taken_limit.get(fr)
-        if limit is not None:
-            left = minus(limit, usage - local if usage > local else 0)
-            from_parent = min(from_parent, left)
-        if local > usage:
-            return plus(minus(local, usage), from_parent)
-        return from_parent
+        root = node.root
+        left = minus(root.subtree.get(fr, 0), root.usage.get(fr, 0))
+        for step in node.below_root:
+            used = step.usage.get(fr, 0)
+            local = step.local.get(fr, 0) if step.local else 0
+            limit = step.taken_limit.get(fr) if step.taken_limit else None
+            if limit is not None:
+                most = minus(limit, used - local if used > local else 0)
+                left = min(left, most)
+            if local > used:
+                left = plus(minus(local, used), left)
+        return left
 
     def free(self, queue: QuotaNode, fr: FlavorResource) -> int:
         """What a ClusterQueue may still take now, borrowing included; never negative."""
@@ -183,40 +195,79 @@ class QuotaTree:
 
     def add(self, node: QuotaNode, usage: Vector) -> None:
         """Charge `usage` to a node and, as far as it exceeds the local part, to those above."""
+        self.try_add(node, usage)
         for fr, amount in usage.items():
-            self._add(node, fr, amount)
+            self._changed(node, fr, amount)
 
     def remove(self, node: QuotaNode, usage: Vector) -> None:
         """Give back what `add` charged (R-20)."""
+        self.try_remove(node, usage)
         for fr, amount in usage.items():
-            self._remove(node, fr, amount)
+            self._changed(node, fr, -amount)
 
-    def _add(self, start: QuotaNode, fr: FlavorResource, amount: int) -> None:
-        journal = self.journal
-        node: QuotaNode | None = start
-        while node is not None:
-            usage = node.usage
-            before = usage.get(fr, 0)
-            journal.put(usage, fr, before + amount)
-            local_free = node.local.get(fr, 0) - before
-            if local_free > 0:
-                amount -= local_free
-            if amount <= 0:
-                return
-            node = node.parent
+    def try_add(self, node: QuotaNode, usage: Vector) -> None:
+        """`add` for a what-if within which nobody looks at the mark."""
+        entries = self.journal.entries
+        for fr, amount in usage.items():
+            step: QuotaNode | None = node
+            while step is not None:
+                used = step.usage
+                before = used.get(fr, 0)
+                entries.append((used, fr, before))
+                used[fr] = before + amount
+                local_free = step.local.get(fr, 0) - before if step.local else 0
+                if local_free > 0:
+                    amount -= local_free  # noqa: PLW2901 - what is left for the parent
+                if amount <= 0:
+                    break
+                step = step.parent
 
-    def _remove(self, start: QuotaNode, fr: FlavorResource, amount: int) -> None:
-        journal = self.journal
-        node: QuotaNode | None = start
-        while node is not None:
-            usage = node.usage
-            before = usage.get(fr, 0)
-            journal.put(usage, fr, before - amount)
-            stored = before - node.local.get(fr, 0)
-            amount = min(amount, stored)
-            if amount <= 0:
-                return
-            node = node.parent
+    def try_remove(self, node: QuotaNode, usage: Vector) -> None:
+        """`remove` for a what-if within which nobody looks at the mark."""
+        entries = self.journal.entries
+        for fr, amount in usage.items():
+            step: QuotaNode | None = node
+            while step is not None:
+                used = step.usage
+                before = used.get(fr, 0)
+                entries.append((used, fr, before))
+                used[fr] = before - amount
+                stored = before - step.local.get(fr, 0) if step.local else before
+                amount = min(amount, stored)  # noqa: PLW2901 - what the parent was charged
+                if amount <= 0:
+                    break
+                step = step.parent
+
+    def mark(self, node: QuotaNode, fr: FlavorResource) -> int:
+        """What stands for everything about a pair in the node's tree: who holds it, and how much.
+
+        Where it is the same as before, all of that is the same: whatever is undone brings the old
+        mark back, and the same changes to the same state come to the same mark.
+        """
+        return node.root.marks.get(fr, 0)
+
+    def mark_of_all(self, node: QuotaNode) -> tuple[tuple[FlavorResource, int], ...]:
+        """The same for all pairs together."""
+        return tuple(node.root.marks.items())
+
+    def renew(self, node: QuotaNode, frs: Iterable[FlavorResource]) -> None:
+        """Say that something else than usage has changed about those who hold these pairs."""
+        marks, entries = node.root.marks, self.journal.entries
+        for fr in frs:
+            entries.append((marks, fr, marks.get(fr, 0)))
+            marks[fr] = next(self._next_mark)
+
+    def _changed(self, node: QuotaNode, fr: FlavorResource, by: int) -> None:
+        marks = node.root.marks
+        before = marks.get(fr, 0)
+        self.journal.entries.append((marks, fr, before))
+        change = (before, node, by)
+        mark = self._marks.get(change)
+        if mark is None:
+            if len(self._marks) >= _MARKS_MAX:
+                self._marks.clear()
+            mark = self._marks[change] = next(self._next_mark)
+        marks[fr] = mark
 
 
 def is_unlimited(amount: int) -> bool:

@@ -29,6 +29,8 @@ from muster_scheduling.snapshot.workloads import (
 if TYPE_CHECKING:
     from muster_domain.states import Admission
     from muster_scheduling.admission.decision import Decision
+    from muster_scheduling.preemption.victims import Answer
+    from muster_scheduling.quota import FlavorResource
     from muster_scheduling.snapshot.purse import Purse
 
 _ELIGIBILITY_MAX = 200_000
@@ -53,6 +55,8 @@ class AdmissionView:
         self.dirty: dict[str, None] = {}
         self.gone: dict[str, bool] = {}
         self.eligibility: dict[tuple[str, str, str], str] = {}
+        self.answers: dict[tuple[str, FlavorResource], Answer] = {}
+        """What victim search found for the last head of a queue that lacked a pair."""
         self.board: TopologyBoard | None = None
         self.second_pass: dict[str, PendingWorkload] = {}
         self.purse: Purse | None = None
@@ -155,7 +159,8 @@ class AdmissionView:
             journal.put(self.evicting, workload.id, True)  # noqa: FBT003 - a set of ids
         entry = self.catalog.queues.get(workload.cluster_queue)
         if entry is not None:
-            self.tree.add(entry.node, workload.usage)
+            self.tree.try_add(entry.node, workload.usage)
+            self.tree.renew(entry.node, workload.usage)
         if self.board is not None:
             self.board.charge(workload.seats)
 
@@ -172,8 +177,11 @@ class AdmissionView:
 
     def mark_saved(self, workload_id: str, unsaved_since_ms: int) -> None:
         """An eviction would lose what it has done since then."""
-        if workload_id in self.holders:
-            self.holders[workload_id].unsaved_since_ms = unsaved_since_ms
+        holder = self.holders.get(workload_id)
+        if holder is not None and holder.unsaved_since_ms != unsaved_since_ms:
+            holder.unsaved_since_ms = unsaved_since_ms
+            self._renew(holder)
+            self._settle()
 
     def release(self, workload_id: str) -> AdmittedWorkload | None:
         """It is gone: give its quota back, and let its whole tree be looked at again (R-43)."""
@@ -199,6 +207,7 @@ class AdmissionView:
     def evict(self, workload_id: str) -> None:
         """Mark a holder as going, journalled; its quota stays charged."""
         self.journal.put(self.evicting, workload_id, True)  # noqa: FBT003 - a set of ids
+        self._renew(self.holders[workload_id])
 
     def let_go(self, workload: AdmittedWorkload) -> None:
         """Stop counting a holder, journalled."""
@@ -210,7 +219,8 @@ class AdmissionView:
             self.journal.drop(self.holder_of_key, workload.key)
         entry = self.catalog.queues.get(workload.cluster_queue)
         if entry is not None:
-            self.tree.remove(entry.node, workload.usage)
+            self.tree.try_remove(entry.node, workload.usage)
+            self.tree.renew(entry.node, workload.usage)
         if self.board is not None:
             self.board.release(workload.seats)
 
@@ -393,12 +403,19 @@ class AdmissionView:
         """Moves when quota of the tree changes or comes back (R-24)."""
         return self.generations.get(entry.root, 0)
 
+    def _renew(self, holder: AdmittedWorkload) -> None:
+        """Let victims be searched anew where this holder may be one."""
+        entry = self.catalog.queues.get(holder.cluster_queue)
+        if entry is not None:
+            self.tree.renew(entry.node, holder.usage)
+
     def _load(self, configuration: Configuration) -> None:
         self.policy = configuration.policy
         self.catalog = Catalog(configuration)
         self.tree: QuotaTree = self.catalog.tree
         self.journal: Journal = self.tree.journal
         self.eligibility.clear()
+        self.answers.clear()
         if self.board is not None:
             self.board.attach(self.journal)
         self.queues = {

@@ -1,0 +1,96 @@
+"""What the core remembers changes no decision: the same days with and without it, from seeds."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from muster_scheduling import AdmissionView
+from muster_scheduling.admission import Budget, Decision, EvictWorkload, decide
+
+from .test_reference import asker_of, pending_of, view_of_world, world_of
+
+SEEDS = 15
+ROUNDS = 12
+
+
+class Forgetful(dict[Any, Any]):
+    """Takes everything and keeps nothing."""
+
+    def __setitem__(self, key: object, value: object) -> None:
+        pass
+
+
+def forgetful(view: AdmissionView) -> AdmissionView:
+    """The view without a memory."""
+    view.answers = Forgetful()
+    return view
+
+
+def told(decision: Decision) -> tuple[object, ...]:
+    """Everything that a decision says."""
+    reasons = [(name, decision.explanations[name]) for name in decision.explanations]
+    return replace(decision, explanations={}), reasons
+
+
+class Days:
+    """One view living through what chance brings; the same chance brings the same."""
+
+    def __init__(self, view: AdmissionView, queues: list[str], seed: int, *, inline: bool) -> None:
+        self.view = view
+        self.queues = queues
+        self.random = Random(seed)
+        self.inline = inline
+
+    def live(self) -> Iterator[object]:
+        """What was decided in each round."""
+        for number in range(ROUNDS):
+            now_ms = number * 10
+            self._happen(number, now_ms)
+            decision = decide(
+                self.view.snapshot(now_ms), Budget(workloads=40), victims_inline=self.inline
+            )
+            yield told(decision)
+            self.view.apply(decision)
+            yield sorted(self.view.holders), sorted(self.view.evicting), now_ms
+            self._follow(decision)
+
+    def _happen(self, number: int, now_ms: int) -> None:
+        for index in range(self.random.choice([0, 1, 3])):
+            name = self.random.choice(self.queues)
+            asker = asker_of(
+                self.random, f"n{number:02}-{index}", name, sets=self.random.choice([1, 1, 2])
+            )
+            self.view.add_pending(pending_of(asker, self.view), now_ms)
+        for holder in sorted(self.view.holders):
+            chance = self.random.random()
+            if chance < 0.05 or (chance < 0.4 and holder in self.view.evicting):
+                self.view.release(holder)
+            elif chance < 0.1:
+                self.view.mark_saved(holder, now_ms)
+            elif chance < 0.12:
+                self.view.mark_evicting(holder)
+        for waiting in sorted(self.view.claims):
+            if self.random.random() < 0.3:
+                self.view.drop_claim(waiting)
+
+    def _follow(self, decision: Decision) -> None:
+        """Preemptors claim what they wait for, sometimes."""
+        for group in decision.groups:
+            evicts = any(isinstance(effect, EvictWorkload) for effect in group.effects)
+            if evicts and group.wanted is not None and self.random.random() < 0.7:
+                self.view.claim(group.workload_id, group.wanted.cluster_queue, group.wanted.usage)
+
+
+@pytest.mark.parametrize("inline", [False, True])
+@pytest.mark.parametrize("fair", [False, True])
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_remembering_changes_nothing(seed: int, *, fair: bool, inline: bool) -> None:
+    world, _ = world_of(seed, fair=fair)
+    queues = list(world.queues)
+    knows = Days(view_of_world(world), queues, seed, inline=inline)
+    forgets = Days(forgetful(view_of_world(world)), queues, seed, inline=inline)
+    for with_memory, without in zip(knows.live(), forgets.live(), strict=True):
+        assert with_memory == without
