@@ -34,7 +34,7 @@ class Output(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("simulate")(simulate)
+    app.command("simulate", rich_help_panel="On this machine")(simulate)
 
 
 def simulate(

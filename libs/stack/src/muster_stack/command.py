@@ -24,9 +24,9 @@ _DEFAULT_FOLDER = Path(".muster")
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command("up")(up)
-    app.command("demo")(demo)
-    app.command("secrets")(secrets)
+    app.command("up", rich_help_panel="On this machine")(up)
+    app.command("demo", rich_help_panel="On this machine")(demo)
+    app.command("secrets", rich_help_panel="On this machine")(secrets)
 
 
 def up(  # noqa: PLR0913 - one parameter for each option

@@ -8,7 +8,7 @@ from typing import cast
 import stamina
 import typer
 
-from muster.cli import jobs, money, objects, reads, running, tokens
+from muster.cli import jobs, money, objects, reads, running, status, tokens
 from muster.cli.output import complain
 from muster.errors import ClientError, ExitCode
 from muster_domain.errors import MusterError
@@ -21,6 +21,7 @@ HELP = """Share GPU machines: send jobs, see why they wait, who has what, and wh
 
 Where Muster is: MUSTER_URL. Who you are: MUSTER_TOKEN, or a token file (MUSTER_TOKEN_FILE, else
 ~/.config/muster/token). Your namespace: MUSTER_NAMESPACE. NO_COLOR is honoured.
+First look: muster status.
 """
 EPILOG = "Exit codes: " + "; ".join(f"{code.value} {code.meaning}" for code in ExitCode) + "."
 
@@ -39,7 +40,7 @@ def build_app(first_word: str = "") -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for part in (jobs, running, objects, reads, tokens, money):
+    for part in (jobs, running, status, reads, money, tokens, objects):
         part.register(app)
     if first_word not in _names_of(app):
         for found in sorted(entry_points(group=COMMANDS), key=lambda entry: entry.name):

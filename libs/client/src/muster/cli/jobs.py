@@ -37,11 +37,8 @@ FIRST_WORD_S = 2.0
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command()(submit)
-    app.command()(plan)
-    app.command()(wait)
-    app.command()(cancel)
-    app.command()(checkpoint)
+    for command in (submit, plan, wait, cancel, checkpoint):
+        app.command(rich_help_panel="Jobs")(command)
 
 
 def submit(  # noqa: PLR0913 - one parameter for each option

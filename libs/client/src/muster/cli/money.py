@@ -38,10 +38,9 @@ class StatementForm(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command()(budget)
-    app.command()(commitments)
-    app.command()(statement)
-    app.command("close-month")(close_month)
+    for command in (budget, commitments, statement):
+        app.command(rich_help_panel="Money")(command)
+    app.command("close-month", rich_help_panel="Money")(close_month)
 
 
 def budget(

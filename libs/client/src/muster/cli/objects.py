@@ -40,7 +40,7 @@ TargetName = Annotated[str, typer.Argument(help="After a kind: which one")]
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     for command in (apply, get, flow, delete, stop, resume, drain, uncordon):
-        app.command()(command)
+        app.command(rich_help_panel="Declared objects and machines")(command)
 
 
 def apply(

@@ -67,11 +67,12 @@ STATUS_PHASES: dict[Status, tuple[Phase, ...]] = {
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (queue, explain, quota, nodes, watch, logs, cost):
-        app.command()(command)
+    for command in (queue, explain, quota, nodes, watch, logs):
+        app.command(rich_help_panel="What is going on")(command)
+    app.command(rich_help_panel="Money")(cost)
     ledger = typer.Typer(help="The books.", no_args_is_help=True)
     ledger.command("verify")(verify)
-    app.add_typer(ledger, name="ledger")
+    app.add_typer(ledger, name="ledger", rich_help_panel="Money")
 
 
 def now_ms() -> int:

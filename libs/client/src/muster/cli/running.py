@@ -51,7 +51,8 @@ class Ask:
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
-        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+        rich_help_panel="Jobs",
+        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
     )(run)
 
 

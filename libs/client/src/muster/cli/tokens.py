@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
     tokens.command("report")(report)
     tokens.command("cost")(cost)
     tokens.command("drift")(drift)
-    app.add_typer(tokens, name="tokens")
+    app.add_typer(tokens, name="tokens", rich_help_panel="Money")
 
 
 def report(

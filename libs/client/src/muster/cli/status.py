@@ -1,0 +1,46 @@
+"""The command for the first look."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import typer
+
+from muster.cli.options import Output, connect
+from muster.cli.output import Format, emit, lines
+from muster.config import read_config
+from muster.errors import ExitCode, Unreachable
+from muster.rendering.status import Status, status_lines
+from muster_contracts.queries import PAGE_MAX, Phase
+
+T = TypeVar("T")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(rich_help_panel="What is going on")(status)
+
+
+def status(*, output: Output = Format.TABLE) -> None:
+    """Show the whole in a few lines: who you are, nodes, queues, who waits. 1 if some is silent."""
+    config = read_config()
+    with connect(config) as client:
+        found = Status(
+            url=config.url,
+            who=client.whoami(),
+            nodes=_told(client.nodes),
+            quota=_told(client.quota),
+            waiting=_told(
+                lambda: client.workloads({"phase": Phase.PENDING.value, "limit": PAGE_MAX})
+            ),
+        )
+    emit(found, output, lambda _wide: lines(status_lines(found)))
+    if found.silent:
+        raise typer.Exit(ExitCode.FAILURE)
+
+
+def _told(ask: Callable[[], T]) -> T | str:
+    """The answer, or why there is none."""
+    try:
+        return ask()
+    except Unreachable as error:
+        return str(error)
