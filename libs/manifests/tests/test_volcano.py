@@ -10,7 +10,7 @@ from muster_domain.job_policies import (
     JobPolicy,
     TaskPolicies,
 )
-from muster_domain.queues import HyperNode, VolcanoQueue
+from muster_domain.queues import HyperNode, NodeGroups, VolcanoQueue
 from muster_domain.selectors import Requirement, Selector, SelectorOperator
 from muster_domain.workload import NetworkTopology, NetworkTopologyMode
 from muster_manifests import JobSubmission, PodGroup
@@ -463,3 +463,24 @@ def test_what_of_a_queue_has_no_effect_is_said(warned: Warned) -> None:
         ("spec.affinity", "not acted upon"),
         ('metadata.annotations["volcano.sh/hierarchy"]', "not acted upon"),
     ]
+
+
+LIMITS = "volcano.sh/nodegroup-resource-limits"
+GROUPS = "affinity: {nodeGroupAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [g]}}"
+
+
+def test_how_much_a_queue_may_hold_of_a_node_group(load_content: LoadContent) -> None:
+    written = '{"g": {"cpu": "3", "memory": "1Gi"}}'
+    found = load_content(queue(GROUPS, f"name: q, annotations: {{{LIMITS}: '{written}'}}"))
+    assert isinstance(found, VolcanoQueue)
+    assert found.node_groups == NodeGroups(
+        required=("g",), limits={"g": {"cpu": 3000, "memory": 2**30 * 1000}}
+    )
+
+
+@pytest.mark.parametrize("written", ['{"g": {"cpu":', "[]", '{"g": "all"}', '{"g": {"cpu": "x"}}'])
+def test_limits_of_node_groups_that_cannot_be_read_are_refused(
+    refused: Refused, written: str
+) -> None:
+    found = refused(queue(GROUPS, f"name: q, annotations: {{{LIMITS}: '{written}'}}"))
+    assert found == [(f'metadata.annotations["{LIMITS}"]', "not a mapping of groups to amounts")]

@@ -284,12 +284,16 @@ class DequeueStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroups:
-    """Groups of nodes that a Volcano Queue must use, would rather use, must not, rather not."""
+    """Groups of nodes that a Volcano Queue must use, would rather use, must not, rather not.
+
+    On the nodes of a group in `limits` the queue holds no more than that, in milli-units.
+    """
 
     required: tuple[str, ...] = ()
     preferred: tuple[str, ...] = ()
     anti_required: tuple[str, ...] = ()
     anti_preferred: tuple[str, ...] = ()
+    limits: Mapping[str, Resources] = field(default_factory=dict[str, Resources])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,10 @@
 """Volcano's Queue."""
 
-from muster_domain.quantity import Resources, format_quantity
+import json
+from typing import cast
+
+from muster_domain.errors import InvalidValue
+from muster_domain.quantity import Resources, format_quantity, parse_quantity_milli
 from muster_domain.queues import DequeueStrategy, NodeGroups, QueueState, VolcanoQueue
 from muster_manifests.manifest import Manifest
 from muster_manifests.reader import ObjectReader
@@ -10,6 +14,7 @@ _ROOT = "root"
 _UNBOUNDED_AT_ZERO = ("cpu", "memory")
 _HIERARCHY = "volcano.sh/hierarchy"
 _HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
+_LIMITS = "volcano.sh/nodegroup-resource-limits"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -42,7 +47,7 @@ def read_queue(manifest: Manifest) -> VolcanoQueue:
         priority=spec.integer("priority"),
         state=status.choice("state", QueueState, QueueState.OPEN),
         dequeue_strategy=spec.choice("dequeueStrategy", DequeueStrategy, DequeueStrategy.TRAVERSE),
-        node_groups=_read_node_groups(spec.object("affinity")),
+        node_groups=_read_node_groups(spec.object("affinity"), _read_limits(manifest)),
         hierarchy=manifest.metadata.annotations.get(_HIERARCHY, ""),
         hierarchy_weights=manifest.metadata.annotations.get(_HIERARCHY_WEIGHTS, ""),
         created_at_ms=manifest.metadata.created_at_ms or 0,
@@ -62,7 +67,26 @@ def _read_weight(spec: ObjectReader) -> int:
     return weight
 
 
-def _read_node_groups(affinity: ObjectReader) -> NodeGroups | None:
+def _read_limits(manifest: Manifest) -> dict[str, Resources]:
+    """How much the queue may hold on the nodes of each group: an annotation of JSON."""
+    written = manifest.metadata.annotations.get(_LIMITS)
+    if written is None:
+        return {}
+    try:
+        return {
+            str(group): {name: parse_quantity_milli(amount) for name, amount in amounts.items()}
+            for group, amounts in cast("dict[str, dict[str, str]]", json.loads(written)).items()
+        }
+    except (ValueError, AttributeError, RecursionError, InvalidValue):
+        manifest.body.object("metadata").object("annotations").problem(
+            _LIMITS,
+            "not a mapping of groups to amounts",
+            'write {"<group>": {"cpu": "8", "memory": "32Gi"}}',
+        )
+        return {}
+
+
+def _read_node_groups(affinity: ObjectReader, limits: dict[str, Resources]) -> NodeGroups | None:
     if not affinity.present:
         return None
     affinity.accept_all()
@@ -75,6 +99,7 @@ def _read_node_groups(affinity: ObjectReader) -> NodeGroups | None:
         preferred=wanted.texts(_PREFERRED),
         anti_required=unwanted.texts(_REQUIRED),
         anti_preferred=unwanted.texts(_PREFERRED),
+        limits=limits,
     )
 
 
