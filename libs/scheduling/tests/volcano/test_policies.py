@@ -19,7 +19,7 @@ from muster_domain.volcano import (
     Pod,
     PodGroupPhase,
 )
-from muster_domain.volcano_scheduler import PluginOption, SchedulerConfiguration
+from muster_domain.volcano_scheduler import PluginOption, SchedulerConfiguration, Switch
 from muster_scheduling.volcano import SessionSnapshot, Verdict, run_session
 from muster_scheduling.volcano.plugins.numa_aware import (
     BEST_EFFORT,
@@ -135,6 +135,60 @@ def test_a_queue_uses_the_node_groups_it_names(
     assert set(binds(plan).values()) == usable
 
 
+@pytest.mark.parametrize(
+    ("limits", "running", "asks", "bound"),
+    [
+        ({"g1": "cpu=3"}, [], ["cpu=2"], ["a"]),
+        ({"g1": "cpu=3"}, ["cpu=2"], ["cpu=2"], ["b"]),
+        ({"g1": "cpu=3"}, ["cpu=2"], ["memory=1Gi"], ["a"]),
+        ({"g1": "cpu=3 memory=1Gi"}, ["memory=1Gi"], ["cpu=1 memory=1Mi"], ["b"]),
+        ({"g1": "cpu=3"}, [], ["cpu=2", "cpu=2"], ["a", "b"]),
+        ({"g1": "cpu=1", "g2": "cpu=2"}, [], ["cpu=2", "cpu=2"], ["b"]),
+        ({}, ["cpu=2"], ["cpu=2"], ["a"]),
+    ],
+    ids=[
+        "below",
+        "above goes elsewhere",
+        "only what is asked",
+        "every resource",
+        "what the session gave counts",
+        "every group",
+        "without a limit",
+    ],
+)
+@pytest.mark.parametrize("child", [False, True], ids=["own", "from above"])
+def test_a_queue_holds_no_more_of_a_node_group_than_its_limit(
+    limits: dict[str, str],
+    running: list[str],
+    asks: list[str],
+    bound: list[str],
+    *,
+    child: bool,
+) -> None:
+    label = "volcano.sh/nodegroup-name"
+    nodes = [
+        Node(name=name, allocatable=amounts("cpu=9 memory=9Gi"), labels={label: group})
+        for name, group in (("a", "g1"), ("b", "g2"))
+    ]
+    groups = NodeGroups(
+        required=("g1", "g2"),
+        preferred=("g1",),
+        limits={group: amounts(most) for group, most in limits.items()},
+    )
+    queues = [queue("q", node_groups=groups), queue("low", parent="q")]
+    held = [pod("old", f"old-{n}", ask, on="a") for n, ask in enumerate(running)]
+    wanted = [pod("x", f"x-{n}", ask) for n, ask in enumerate(asks)]
+    own = "low" if child else "q"
+    cluster = snapshot(
+        nodes, [gang("old", 0, held), gang("x", 0, wanted, queue=own)], queues=queues
+    )
+    how = SchedulerConfiguration(
+        actions=("allocate",),
+        tiers=((PluginOption(name="nodegroup", enabled=frozenset(Switch)),),),
+    )
+    assert sorted(binds(run_session(cluster, how)).values()) == bound
+
+
 def test_a_loaded_node_takes_no_more_and_old_figures_say_nothing() -> None:
     busy = NodeUsage(node="a", cpu_milli=900, memory_milli=100, at_ms=NOW_MS - 1000)
     cluster = snapshot([node("a"), node("b")], [gang("x", 1, pods("x", 1))])
@@ -211,13 +265,41 @@ def test_roles_that_want_to_be_together_share_nodes_and_others_do_not() -> None:
     assert {seats["x-ps-0"], seats["x-ps-1"]} == {seats["x-worker-0"], seats["x-worker-1"]}
 
 
-def test_a_task_topology_that_names_no_task_is_told() -> None:
-    wishes = {"volcano.sh/task-topology-affinity": "ps,nobody"}
+@pytest.mark.parametrize(
+    ("wishes", "problem"),
+    [
+        ({"affinity": "ps,worker"}, ""),
+        ({"affinity": "ps,worker;;", "anti-affinity": ";ps,,", "task-order": "worker,,ps,"}, ""),
+        ({"anti-affinity": "ps;ps,worker"}, ""),
+        ({"affinity": "ps,nobody"}, "task nobody of the task topology does not exist"),
+        ({"affinity": "ps", "task-order": "ps,x"}, "task x of the task topology does not exist"),
+        (
+            {"anti-affinity": "ps,ps"},
+            "task ps is named twice in one group of the task topology",
+        ),
+        (
+            {"affinity": "ps", "task-order": "ps,ps"},
+            "task ps is named twice in one group of the task topology",
+        ),
+    ],
+    ids=[
+        "tasks that exist",
+        "commas too many",
+        "in two groups",
+        "nobody",
+        "nobody in the order",
+        "twice in a group",
+        "twice in the order",
+    ],
+)
+def test_what_a_task_topology_names_is_checked(wishes: dict[str, str], problem: str) -> None:
+    annotations = {f"volcano.sh/task-topology-{key}": text for key, text in wishes.items()}
+    members = [pod("x", f"x-{role}-0", role=role) for role in ("ps", "worker")]
     plan = run_session(
-        snapshot([node("a")], [gang("x", 1, [pod("x", "x-0", role="ps")], annotations=wishes)]),
+        snapshot([node("a")], [gang("x", 1, members, annotations=annotations)]),
         configure("allocate", "gang task-topology"),
     )
-    assert plan.warnings == ("ns/x: task nobody of the task topology does not exist",)
+    assert plan.warnings == ((f"ns/x: {problem}",) if problem else ())
 
 
 def liked(mask: int | None) -> Hint:

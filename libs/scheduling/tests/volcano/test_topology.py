@@ -3,6 +3,7 @@
 import pytest
 
 from muster_domain.queues import HyperNode
+from muster_domain.selectors import Requirement, Selector, SelectorOperator
 from muster_domain.volcano import Pod, SubGroupPolicy
 from muster_domain.workload import NetworkTopology, NetworkTopologyMode
 from muster_scheduling.volcano import Plan, Verdict, run_session
@@ -179,6 +180,46 @@ def of_roles(*roles: str) -> list[Pod]:
     return [
         pod("x", f"x-{number}", "cpu=2", labels={ROLE: role}) for number, role in enumerate(roles)
     ]
+
+
+APP = Selector(
+    requirements=(Requirement(key="app", operator=SelectorOperator.IN, values=("train", "serve")),)
+)
+
+
+@pytest.mark.parametrize(
+    ("selector", "keys", "labels", "together"),
+    [
+        (APP, ("part",), {"app": "train", "part": "1"}, True),
+        (None, ("part",), {"part": "1"}, True),
+        (APP, (), {"app": "serve"}, True),
+        (Selector(), ("part",), {"part": "1"}, True),
+        (APP, ("part",), {"app": "other", "part": "1"}, False),
+        (None, ("part",), {"app": "train"}, False),
+        (None, ("part", "zone"), {"part": "1", "zone": ""}, False),
+        (None, ("part",), {}, False),
+    ],
+    ids=[
+        "selected, with its value",
+        "with its value",
+        "selected, without keys",
+        "everybody is selected",
+        "not selected",
+        "without the label",
+        "one of the labels is empty",
+        "without labels",
+    ],
+)
+def test_which_pods_make_up_a_group(
+    selector: Selector | None, keys: tuple[str, ...], labels: dict[str, str], *, together: bool
+) -> None:
+    """Three pods of one group do not fit into any rack; on their own they go anywhere."""
+    members = [pod("x", f"x-{number}", "cpu=2", labels=labels) for number in range(3)]
+    policy = SubGroupPolicy(
+        name="g", selector=selector, match_label_keys=keys, size=3, network_topology=hard(1)
+    )
+    plan = on(TWO_RACKS, 3, members, sub_groups=(policy,))
+    assert len(plan.binds) == (0 if together else 3)
 
 
 def test_a_pair_and_a_single_pod_find_the_one_way_to_sit() -> None:

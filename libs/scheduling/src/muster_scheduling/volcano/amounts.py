@@ -82,15 +82,13 @@ def first_short(ceiling: Resources, amount: Resources, asked: Resources) -> str 
 def covers_some(ceiling: Resources, amount: Resources, asked: Resources) -> bool:
     """Whether `amount` is within `ceiling` in some asked dimension (R4).
 
-    Dimensions of which both are zero say nothing; where none is left the answer is yes.
+    Dimensions of which both are zero say nothing; where none is left the answer is no.
     """
     telling = [
         name
         for name, quantity in asked.items()
         if quantity > 0 and (amount.get(name, 0) or ceiling.get(name, 0))
     ]
-    if not telling:
-        return True
     return any(amount.get(name, 0) <= ceiling.get(name, 0) for name in telling)
 
 

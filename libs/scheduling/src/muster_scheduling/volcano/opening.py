@@ -112,7 +112,7 @@ def _policy_of(job: Job, pod: Pod) -> tuple[SubGroupPolicy | None, tuple[str, ..
 def _values(policy: SubGroupPolicy, labels: Labels) -> tuple[str, ...] | None:
     if policy.selector is not None and not policy.selector.matches(labels):
         return None
-    if any(key not in labels for key in policy.match_label_keys):
+    if any(not labels.get(key) for key in policy.match_label_keys):
         return None
     return tuple(labels[key] for key in policy.match_label_keys)
 

@@ -129,9 +129,12 @@ def read_relations(job: Job) -> tuple[Relations | None, str]:
     apart = _groups(annotations, _ANTI_AFFINITY)
     order = [role.strip() for role in annotations.get(_ORDER, "").split(",") if role.strip()]
     known = {task.role for task in job.tasks.values()}
-    for role in (*(r for group in (*together, *apart) for r in group), *order):
-        if role not in known:
-            return None, f"task {role} of the task topology does not exist"
+    for roles in (*together, *apart, order):
+        for role in roles:
+            if role not in known:
+                return None, f"task {role} of the task topology does not exist"
+            if roles.count(role) > 1:
+                return None, f"task {role} is named twice in one group of the task topology"
     return Relations(_pairs(together), _pairs(apart), tuple(order)), ""
 
 
