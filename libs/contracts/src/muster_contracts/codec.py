@@ -1,13 +1,13 @@
 """Bytes to frozen values and back, for every message there is."""
 
-import json
 import re
-from dataclasses import is_dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cache
 from types import UnionType
-from typing import TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json
 
 from muster_contracts import events
 from muster_domain.errors import InvalidValue
@@ -63,16 +63,36 @@ class _Kept:
 _kept = _Kept()
 
 
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How messages of one kind are written: what is kept of them, before what is not."""
+
+    adapter: TypeAdapter[Any]
+    kept: tuple[tuple[str, bytes], ...]
+    """Fields that hold a workload or its state and nothing else, and how they begin."""
+    names: set[str]
+
+    def text(self, value: object) -> bytes:
+        """JSON of a message of this kind."""
+        if not self.kept:
+            return self.adapter.dump_json(value)
+        rest = self.adapter.dump_json(value, exclude=self.names)
+        parts = [begin + _kept.text(getattr(value, name)) for name, begin in self.kept]
+        if len(rest) > len(b"{}"):
+            parts.append(rest[1:-1])
+        return b"{" + b",".join(parts) + b"}"
+
+
 @cache
-def _kept_fields(kind: type) -> tuple[str, ...]:
-    """The fields of a message that hold a workload or its state, and nothing else."""
-    if not is_dataclass(kind):
-        return ()
-    return tuple(
+def _form(kind: type) -> _Form:
+    hints = get_type_hints(kind) if is_dataclass(kind) else {}
+    kept = [
         name
-        for name, hint in get_type_hints(kind).items()
+        for name, hint in hints.items()
         if _KEPT_TYPES.issuperset(get_args(hint) if isinstance(hint, UnionType) else (hint,))
-    )
+    ]
+    begins = tuple((name, b'"%b":' % name.encode()) for name in kept)
+    return _Form(_adapter(kind), begins, set(kept))
 
 
 @cache
@@ -82,12 +102,7 @@ def _adapter(kind: type[T]) -> TypeAdapter[T]:
 
 def encode(value: object) -> bytes:
     """JSON of any message or domain value."""
-    kept = _kept_fields(type(value))
-    if not kept:
-        return _adapter(type(value)).dump_json(value)
-    parts = [b'"%b":%b' % (name.encode(), _kept.text(getattr(value, name))) for name in kept]
-    rest = _adapter(type(value)).dump_json(value, exclude=set(kept))
-    return b"{%b}" % b",".join((*parts, rest[1:-1]) if len(rest) > len(b"{}") else parts)
+    return _form(type(value)).text(value)
 
 
 def decode(kind: type[T], body: bytes, *, bytes_max: int = BODY_BYTES_MAX) -> T:
@@ -99,9 +114,7 @@ def decode(kind: type[T], body: bytes, *, bytes_max: int = BODY_BYTES_MAX) -> T:
     try:
         return _adapter(kind).validate_json(body)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise InvalidValue(first["msg"], field=where or "body") from error
+        raise _first_wrong(error) from error
 
 
 def decode_event(name: str, body: bytes) -> events.Event:
@@ -114,4 +127,23 @@ def decode_event(name: str, body: bytes) -> events.Event:
 
 def decode_object(kind: type[T], value: object) -> T:
     """Read one value from parsed JSON. Raises `InvalidValue` like `decode`."""
-    return decode(kind, json.dumps(value).encode())
+    try:
+        return _adapter(kind).validate_python(value)
+    except ValidationError as error:
+        raise _first_wrong(error) from error
+
+
+def parse_object(body: bytes) -> dict[str, Any] | None:
+    """The JSON object that a body is, or None where it is anything else."""
+    if not body.lstrip().startswith(b"{"):
+        return None
+    try:
+        return cast("dict[str, Any]", from_json(body))
+    except ValueError:
+        return None
+
+
+def _first_wrong(error: ValidationError) -> InvalidValue:
+    first = error.errors(include_url=False, include_context=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return InvalidValue(first["msg"], field=where or "body")

@@ -34,7 +34,7 @@ class Envelope:
 
 def derived_id(*parts: str | int) -> str:
     """A stable id of what the parts name."""
-    text = "\x1f".join(str(part) for part in parts)
+    text = "\x1f".join(map(str, parts))
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 

@@ -6,6 +6,7 @@ the log are keyed by it.
 """
 
 import hashlib
+from functools import lru_cache
 
 PARTITION_COUNT = 8
 PARTITIONS: tuple[str, ...] = tuple(f"p{number:02d}" for number in range(PARTITION_COUNT))
@@ -14,6 +15,7 @@ EVERY_PARTITION = "all"
 """Stands in a subject for an event whose workload nobody has heard of yet."""
 
 
+@lru_cache(maxsize=1024)
 def partition_of(tree_root: str) -> str:
     """The partition of a cohort tree, by the name of its root (or of a lone ClusterQueue)."""
     digest = hashlib.blake2b(tree_root.encode(), digest_size=8).digest()

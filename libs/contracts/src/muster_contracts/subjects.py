@@ -68,6 +68,8 @@ def token(text: str) -> str:
 
 def untoken(text: str) -> str:
     """The text that `token` escaped. Raises `InvalidValue` for what it would not have made."""
+    if _SAFE.fullmatch(text):
+        return text
     if text == "=":
         return ""
     raw = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)

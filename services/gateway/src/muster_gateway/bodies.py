@@ -8,8 +8,8 @@ import binascii
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from dataclasses import dataclass, field
+from typing import Any
 
 from muster_contracts import codec
 from muster_contracts.envelope import IDEMPOTENCY_KEY, MESSAGE_ID
@@ -25,6 +25,7 @@ KEY_LENGTH_MAX = 256
 
 USER_LENGTH_MAX = 256
 NAME_LENGTH_MAX = 253
+_KEYS = (IDEMPOTENCY_KEY.lower(), MESSAGE_ID.lower(), "ce-id")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _ID = re.compile(r"[0-9a-f]{32}")
 _RESOURCES = {"gpu": GPU_RESOURCE, "mem": "memory"}
@@ -56,47 +57,27 @@ def read_body(body: bytes, headers: Mapping[str, str]) -> Body:
         raise InvalidValue(
             f"the body has {len(body)} bytes", fix=f"send at most {codec.BODY_BYTES_MAX} bytes"
         )
-    read = _read(body)
     lowered = {name.lower(): value for name, value in headers.items()}
-    key = next(
-        (
-            lowered[name.lower()]
-            for name in (IDEMPOTENCY_KEY, MESSAGE_ID, "ce-id")
-            if lowered.get(name.lower())
-        ),
-        read.key,
-    )
-    if len(key) > KEY_LENGTH_MAX:
+    key = next(filter(None, map(lowered.get, _KEYS)), "")
+    read = _read(body, key)
+    if len(read.key) > KEY_LENGTH_MAX:
         raise InvalidValue(
-            f"the key has {len(key)} characters",
+            f"the key has {len(read.key)} characters",
             field=IDEMPOTENCY_KEY,
             fix=f"send at most {KEY_LENGTH_MAX}",
         )
-    return replace(read, key=key)
+    return read
 
 
-def _read(body: bytes, *, inside_event: bool = False) -> Body:
-    value = _json_object(body)
+def _read(body: bytes, key: str, *, inside_event: bool = False) -> Body:
+    value = codec.parse_object(body)
     if value is None:
-        return Body(text=_text(body))
+        return Body(text=_text(body), key=key)
     if "specversion" in value and not inside_event:
-        return _cloud_event(value)
+        return _cloud_event(value, key)
     if "apiVersion" in value or "kind" in value:
-        return Body(manifest=value)
-    return _submit_job(codec.decode(SubmitJob, body))
-
-
-def _json_object(body: bytes) -> dict[str, Any] | None:
-    """The JSON object in the body, or None where it is something else (then it is YAML)."""
-    if not body.lstrip().startswith(b"{"):
-        return None
-    try:
-        value: object = json.loads(body)
-    except RecursionError as error:
-        raise InvalidValue("the body is nested too deeply", fix="send a plain manifest") from error
-    except ValueError:
-        return None
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+        return Body(manifest=value, key=key)
+    return _submit_job(codec.decode_object(SubmitJob, value), key)
 
 
 def _text(body: bytes) -> str:
@@ -108,7 +89,7 @@ def _text(body: bytes) -> str:
         ) from error
 
 
-def _cloud_event(event: dict[str, Any]) -> Body:
+def _cloud_event(event: dict[str, Any], key: str) -> Body:
     identity, source = event.get("id"), event.get("source")
     if not isinstance(identity, str) or not identity:
         raise InvalidValue("the event has no id", field="id", fix="set the CloudEvent's id")
@@ -121,8 +102,8 @@ def _cloud_event(event: dict[str, Any]) -> Body:
         inner = _unbase64(encoded)
     else:
         raise InvalidValue("the event carries no data", field="data", fix="put the manifest there")
-    read = _read(inner, inside_event=True)
-    return replace(read, key=f"{source}#{identity}" if isinstance(source, str) else identity)
+    own_key = f"{source}#{identity}" if isinstance(source, str) else identity
+    return _read(inner, key or own_key, inside_event=True)
 
 
 def _unbase64(text: str) -> bytes:
@@ -132,7 +113,7 @@ def _unbase64(text: str) -> bytes:
         raise InvalidValue("not base64", field="data_base64") from error
 
 
-def _submit_job(job: SubmitJob) -> Body:
+def _submit_job(job: SubmitJob, key: str) -> Body:
     if (job.manifest is None) == (not job.yaml):
         raise InvalidValue(
             "a job needs a manifest", field="manifest", fix="set either manifest or yaml"
@@ -145,6 +126,7 @@ def _submit_job(job: SubmitJob) -> Body:
         user=job.user,
         external_lease_ms=checked_lease(job.external_lease_ms),
         labels=job.labels,
+        key=key,
     )
 
 
