@@ -49,6 +49,8 @@ class ObjectFeed:
 
     async def wait_complete(self, timeout_s: float) -> None:
         """Return once everything that was there at the start is taken in. Raises `Transient`."""
+        if not self.trouble():
+            return
         try:
             async with asyncio.timeout(timeout_s), self._moved:
                 await self._moved.wait_for(lambda: not self.trouble())

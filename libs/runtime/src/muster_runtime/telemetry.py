@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
-from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
@@ -86,9 +85,9 @@ class Tracing:
         """A span below the given context (a new trace if empty), and the context below it."""
         parent = self._context.extract({TRACEPARENT: traceparent}) if traceparent else None
         span = self.tracer.start_span(name, context=parent)
-        carrier: dict[str, str] = {}
-        self._context.inject(carrier, context=trace.set_span_in_context(span))
-        return span, carrier.get(TRACEPARENT, "")
+        below = span.get_span_context()
+        ids = f"{below.trace_id:032x}-{below.span_id:016x}"
+        return span, f"00-{ids}-{below.trace_flags:02x}" if below.is_valid else ""
 
     def continue_outbox(
         self, outbox: tuple[OutboxMessage, ...]

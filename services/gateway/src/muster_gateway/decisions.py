@@ -4,19 +4,17 @@ A bounded memory of the stream of decisions. What it does not remember can be as
 """
 
 import asyncio
-import json
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, cast
 
 import structlog
 
 from muster_contracts import codec, subjects
 from muster_contracts.jobs import Decision, Verdict
 from muster_contracts.streams import DECISIONS
-from muster_domain.errors import Transient
+from muster_domain.errors import InvalidValue, Transient
 from muster_runtime.bus import Bus
 from muster_runtime.reader import Received
 
@@ -173,25 +171,30 @@ class DecisionFeed:
 def read_heard(received: Received) -> Heard | None:
     """Read as much of a decision as passing it on takes; None for what is no decision."""
     try:
-        value: object = json.loads(received.body)
-    except (ValueError, RecursionError):
+        said = codec.decode(_Said, received.body, bytes_max=codec.ANSWER_BYTES_MAX)
+    except InvalidValue:
         return None
-    if not isinstance(value, dict):
-        return None
-    fields = cast("dict[str, Any]", value)
-    names = ("id", "namespace", "name", "queue", "cluster_queue", "partition", "decision")
-    texts = [fields.get(name) for name in names]
-    if not all(isinstance(text, str) for text in texts):
-        return None
-    identity, namespace, name, queue, cluster_queue, partition, verdict = cast("list[str]", texts)
     return Heard(
         sequence=received.sequence,
-        id=identity,
-        namespace=namespace,
-        name=name,
-        queue=queue,
-        cluster_queue=cluster_queue,
-        partition=partition,
-        verdict=verdict,
+        id=said.id,
+        namespace=said.namespace,
+        name=said.name,
+        queue=said.queue,
+        cluster_queue=said.cluster_queue,
+        partition=said.partition,
+        verdict=said.decision,
         body=received.body,
     )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Said:
+    """What is read of a `Decision` to pass it on."""
+
+    id: str
+    namespace: str
+    name: str
+    queue: str
+    cluster_queue: str
+    partition: str
+    decision: str

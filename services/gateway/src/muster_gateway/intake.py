@@ -103,7 +103,10 @@ def _join_declared_group(
 
 async def check_names(jobs: Iterable[Job], decisions: DecisionFeed) -> list[Job]:
     """See that no other live workload has a job's name. Raises `Conflict`, `Transient`."""
-    return list(await asyncio.gather(*(_check_name(job, decisions) for job in jobs)))
+    checks = [_check_name(job, decisions) for job in jobs]
+    if len(checks) == 1:
+        return [await checks[0]]
+    return list(await asyncio.gather(*checks))
 
 
 async def _check_name(job: Job, decisions: DecisionFeed) -> Job:
