@@ -1,6 +1,5 @@
 """Nodes, their devices, and who sits where."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -169,7 +168,10 @@ class Placement:
     @property
     def counts(self) -> dict[str, int]:
         """Pods by pod set."""
-        return dict(Counter(pod.pod_set for pod in self.pods))
+        counts: dict[str, int] = {}
+        for pod in self.pods:
+            counts[pod.pod_set] = counts.get(pod.pod_set, 0) + 1
+        return counts
 
     @property
     def generation(self) -> tuple[int, int]:

@@ -199,7 +199,7 @@ def next_step(workload: Workload, state: Admitted, now_ms: int) -> Admitted:
         return state
     lacks = any(size.get(name, 0) < count for name, count in wanted.items())
     if not lacks or not (workload.is_scalable or workload.grows_by_itself):
-        return replace(state, resize=None)
+        return state if step is None else replace(state, resize=None)
     return replace(state, resize=step or Growing(queued_at_ms=now_ms))
 
 

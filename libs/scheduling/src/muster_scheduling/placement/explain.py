@@ -22,7 +22,7 @@ from muster_scheduling.placement.outcome import (
     Unplaceable,
 )
 from muster_scheduling.placement.plan import Plan, Seating
-from muster_scheduling.placement.record import MILLI, PODS, is_extended
+from muster_scheduling.placement.record import MILLI, PODS, NodeRecord, is_extended
 from muster_scheduling.placement.request import GangRequest, PodSetRequest
 from muster_scheduling.placement.seating import domain_totals, fits_at_most
 from muster_scheduling.placement.shares import GPU, Share
@@ -123,14 +123,7 @@ def _replicas(table: NodeTable, pod: PodAssignment) -> int:
 
 
 def _left_on(table: NodeTable, name: str) -> str:
-    free = table.free(name)
-    shared = [
-        f"{format_quantity(int(left))} of card {index}"
-        for index, left in zip(
-            table.record(name).card_indices, table.record(name).cards().left_milli, strict=True
-        )
-        if 0 < left < MILLI
-    ]
+    free, record = table.free(name), table.record(name)
     whole = [
         f"{max(0, quantity) // MILLI} whole {resource}"
         for resource, quantity in sorted(free.items())
@@ -139,10 +132,21 @@ def _left_on(table: NodeTable, name: str) -> str:
     rest = [f"{format_quantity(free.get('cpu', 0))} cpu"] if not whole else []
     slices = [
         f"{card.slices - card.slices_held} of {card.slices} slices of card {card.index}"
-        for card in table.record(name).divided
+        for card in record.divided
         if card.slices_held
     ]
-    return f"leaves {', '.join((*whole, *shared, *slices, *rest))}"
+    return f"leaves {', '.join((*whole, *_shares_left(record), *slices, *rest))}"
+
+
+def _shares_left(record: NodeRecord) -> list[str]:
+    """What is left of the cards of which a part is taken."""
+    if not record.card_indices:
+        return []
+    return [
+        f"{format_quantity(int(left))} of card {index}"
+        for index, left in zip(record.card_indices, record.cards().left_milli, strict=True)
+        if 0 < left < MILLI
+    ]
 
 
 def _refused(
