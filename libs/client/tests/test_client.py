@@ -260,3 +260,34 @@ def test_run_asks_with_a_manifest_that_muster_reads() -> None:
 
 def test_any_answer_has_a_yaml_form() -> None:
     assert as_yaml(Noted(id="a", namespace="n", name="x")) == 'id: a\nnamespace: "n"\nname: x\n'
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8080", "muster", "ftp://muster", "http://"])
+def test_an_address_that_is_none_is_said_with_what_to_write(url: str) -> None:
+    with pytest.raises(BadArgument) as caught:
+        read_config({"MUSTER_URL": url, "MUSTER_TOKEN": "t"})
+    assert caught.value.fix.startswith("write http://")
+
+
+def test_another_server_at_the_address_is_told_from_a_refusal() -> None:
+    page = httpx.Response(404, text="<html>\n nothing </html>")
+    with pytest.raises(Refused) as caught:
+        client(lambda _request: page).whoami()
+    assert caught.value.refusal.kind == "foreign"
+    assert caught.value.exit_code is ExitCode.FAILURE
+    assert "http://muster/v1/whoami answers 404, and not as Muster does: <html>" in str(
+        caught.value
+    )
+
+
+def test_who_looks_once_does_not_ask_again() -> None:
+    asked: list[httpx.Request] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(503, json={})
+
+    impatient = Client("http://muster", looking_s=0, transport=httpx.MockTransport(handler))
+    with pytest.raises(Unreachable):
+        impatient.whoami()
+    assert len(asked) == 1

@@ -264,3 +264,11 @@ async def test_the_door_leads_nowhere_else(viewer: Viewer) -> None:
     page = (await client.get("/login")).text
     assert "<nav" not in page
     assert "Leave" not in page
+
+
+async def test_a_page_that_is_not_there_leads_back(viewer: Viewer) -> None:
+    client, _ = viewer({})
+    answer = await client.get("/nowhere")
+    assert answer.status_code == 404
+    assert "There is no page /nowhere." in answer.text
+    assert '<a href="/">' in answer.text

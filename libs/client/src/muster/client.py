@@ -53,6 +53,8 @@ from muster_domain.errors import InvalidValue
 
 T = TypeVar("T")
 
+_FOREIGN_SHOWN = 200
+"""Letters that are shown of an answer that is not Muster's."""
 ANSWER_BYTES_MAX = 256 * 1024 * 1024
 TIMEOUT_S = 35.0
 TRYING_MAX_S = 20.0
@@ -321,7 +323,10 @@ class Client:
         try:
             response = self._http.request(method, path, **request)
         except httpx.HTTPError as error:
-            raise Unreachable(f"{self._http.base_url} does not answer: {error}") from error
+            problem = f"{str(self._http.base_url).rstrip('/')} does not answer: {error}"
+            if "WRONG_VERSION_NUMBER" in str(error):
+                problem = f"{problem}; it may speak no TLS: try http://"
+            raise Unreachable(problem) from error
         _check(response)
         return response
 
@@ -378,8 +383,10 @@ def _refusal(response: httpx.Response) -> Refusal:
     try:
         return codec.decode(RefusalAnswer, response.content).error
     except InvalidValue:
-        kind = "internal" if response.is_server_error else "invalid"
-        return Refusal(kind=kind, problem=f"status {response.status_code}: {response.text[:200]}")
+        kind = "internal" if response.is_server_error else "foreign"
+        text = " ".join(response.text.split())[:_FOREIGN_SHOWN]
+        problem = f"{response.url.copy_with(query=None)} answers {response.status_code}, and not as Muster does: {text}"
+        return Refusal(kind=kind, problem=problem)
 
 
 def _read(kind: type[T], response: httpx.Response) -> T:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from muster.errors import BadArgument
 
@@ -24,13 +25,21 @@ def read_config(environment: Mapping[str, str] = os.environ) -> Config:
     """Read MUSTER_URL, MUSTER_NAMESPACE, and MUSTER_TOKEN or a token file.
 
     The file is MUSTER_TOKEN_FILE or `~/.config/muster/token`. Raises `BadArgument` when a file that
-    is named cannot be read.
+    is named cannot be read, or the URL is none.
     """
     return Config(
-        url=environment.get("MUSTER_URL") or DEFAULT_URL,
+        url=_url(environment.get("MUSTER_URL") or DEFAULT_URL),
         token=environment.get("MUSTER_TOKEN") or _token_from_file(environment),
         namespace=environment.get("MUSTER_NAMESPACE") or DEFAULT_NAMESPACE,
     )
+
+
+def _url(text: str) -> str:
+    found = urlsplit(text)
+    if found.scheme not in {"http", "https"} or not found.netloc:
+        address = text.rpartition("//")[2]
+        raise BadArgument(f"MUSTER_URL={text} is no address", fix=f"write http://{address}")
+    return text
 
 
 def _token_from_file(environment: Mapping[str, str]) -> str:

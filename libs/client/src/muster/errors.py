@@ -63,6 +63,7 @@ _EXIT_OF_KIND = {
     "unauthenticated": ExitCode.REFUSED,
     "conflict": ExitCode.REFUSED,
     "internal": ExitCode.FAILURE,
+    "foreign": ExitCode.FAILURE,
 }
 
 

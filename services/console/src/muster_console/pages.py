@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from muster.errors import Refused, Unreachable
@@ -166,6 +167,12 @@ def install(app: FastAPI) -> None:
         title = "Not found" if error.status == _NOT_FOUND else "Refused"
         values = {"title": title, "refusal": error.refusal, "back": _above(request.url.path)}
         return render(request, "problem.html", values, status=error.status)
+
+    @app.exception_handler(HTTPException)
+    def nowhere(request: Request, error: HTTPException) -> Response:
+        refusal = Refusal(kind="not_found", problem=f"There is no page {request.url.path}.")
+        values = {"title": "Not found", "refusal": refusal, "back": "/"}
+        return render(request, "problem.html", values, status=error.status_code)
 
     @app.exception_handler(RequestValidationError)
     def unreadable(request: Request, error: RequestValidationError) -> Response:

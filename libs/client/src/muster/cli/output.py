@@ -110,6 +110,8 @@ def complain(error: ClientError, command: str = "") -> None:
             following = _NEXT.get(refusal.kind, "")
             if command in _ABOUT_JOBS:
                 following = following or _NEXT_OF_JOBS.get(refusal.kind, "")
+            if refusal.kind == "not_found":
+                following = following or _LISTS.get(command, "")
             if refusal.problems:
                 found = [f"error: {_located(problem)}" for problem in refusal.problems]
             else:
@@ -137,12 +139,25 @@ _ABOUT_JOBS = frozenset({
     "submit", "plan", "wait", "cancel", "checkpoint", "run", "explain", "queue", "watch", "logs",
 })  # fmt: skip
 _NEXT_OF_JOBS = {
-    "not_found": "muster queue --all",
+    "not_found": "muster queue --all; in another namespace: -n NAMESPACE, or NAMESPACE/NAME",
     "conflict": "muster explain ID",
     "invalid": "muster plan FILE",
 }
+_LISTS = {
+    "quota": "muster quota",
+    "budget": "muster budget",
+    "drain": "muster nodes",
+    "uncordon": "muster nodes",
+    "flow": "muster get jobflow -n NAMESPACE",
+    "get": "muster get KIND",
+    "stop": "muster get clusterqueue",
+    "resume": "muster get clusterqueue",
+    "delete": "muster get KIND",
+}
+"""What shows the names that a command would have understood."""
 _NEXT = {
-    "unauthenticated": "export MUSTER_TOKEN=..., or write ~/.config/muster/token",
+    "unauthenticated": "ask who operates Muster for a token, then: muster status",
+    "foreign": "check MUSTER_URL: it is the address of the API, not that of the console",
     "forbidden": "ask for a token with that role: curl $MUSTER_URL/v1/whoami",
     "unavailable": "the same again in a moment",
 }

@@ -111,6 +111,8 @@ def queue(  # noqa: PLR0913 - one parameter for each option
     for row in queues if output in (Format.TABLE, Format.WIDE) else ():
         for line in turn_lines(row.turns):
             say(line)
+    if not found.page.rows and output in (Format.TABLE, Format.WIDE):
+        say("no job is like that; those that have ended too: --all")
     left = found.page.total - len(found.page.rows)
     if left > 0:
         say(f"{left} more; narrow with -q, -n or --mine, or raise --limit")
