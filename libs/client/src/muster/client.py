@@ -385,7 +385,8 @@ def _refusal(response: httpx.Response) -> Refusal:
     except InvalidValue:
         kind = "internal" if response.is_server_error else "foreign"
         text = " ".join(response.text.split())[:_FOREIGN_SHOWN]
-        problem = f"{response.url.copy_with(query=None)} answers {response.status_code}, and not as Muster does: {text}"
+        where = response.url.copy_with(query=None)
+        problem = f"{where} answers {response.status_code}, and not as Muster does: {text}"
         return Refusal(kind=kind, problem=problem)
 
 
