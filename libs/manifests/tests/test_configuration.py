@@ -59,9 +59,9 @@ resources:
     strategy: Replace
     outputs: {example.com/accelerator-memory: 5Ki, credits: -10}
     multiplyBy: tickets
-objectRetentionPolicies: {workloads: {afterFinished: 1h}}
+objectRetentionPolicies: {workloads: {afterFinished: 1h, afterDeactivatedByKueue: 30m}}
 featureGates: {PartialAdmission: false, FairSharingPrioritizeNonBorrowing: false}
-muster: {preemptorClaims: true, strictFIFOScope: ResourceGroup}
+muster: {preemptorClaims: true, strictFIFOScope: ResourceGroup, victimsByDomain: true}
 """
     assert warnings(text) == []
     assert read(text) == KueueConfiguration(
@@ -89,7 +89,9 @@ muster: {preemptorClaims: true, strictFIFOScope: ResourceGroup}
             ),
             ignore_undeclared=True,
             improvements=Improvements(
-                preemptor_claims=True, strict_scope=StrictScope.RESOURCE_GROUP
+                preemptor_claims=True,
+                strict_scope=StrictScope.RESOURCE_GROUP,
+                victims_by_domain=True,
             ),
         ),
         lifecycle=Lifecycle(
@@ -101,6 +103,7 @@ muster: {preemptorClaims: true, strictFIFOScope: ResourceGroup}
             requeue_base_ms=2000,
             requeue_max_ms=9000,
             keep_finished_ms=3_600_000,
+            keep_deactivated_ms=1_800_000,
         ),
     )
 

@@ -89,6 +89,8 @@ class Improvements:
     `own_victims_while_borrowing`: victims in the own queue count also where the request borrows.
     `least_lost_work_first`: of victims of one priority the one with the least work since it last
     said that its work is saved goes first, before the one that was admitted last.
+    `victims_by_domain`: where the victims that quota would take leave no seats, those are looked
+    for who sit where there would be, whatever of the request they hold.
     """
 
     preemptor_claims: bool = False
@@ -98,6 +100,7 @@ class Improvements:
     reserve_head: bool = True
     own_victims_while_borrowing: bool = False
     least_lost_work_first: bool = False
+    victims_by_domain: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster_domain.conditions import PreemptionReason
+from muster_domain.policy import FairSharing, Policy
 from muster_domain.queues import (
     BorrowWithinCohort,
     BorrowWithinCohortPolicy,
@@ -21,6 +22,7 @@ from muster_scheduling.preemption import (
     Victim,
     Wanted,
     find_victims,
+    may_leave,
 )
 
 from .brute_force import needless, smallest_sets
@@ -51,6 +53,35 @@ def test_lower_priority_goes_first_and_the_latest_of_equals() -> None:
     assert search(view, "q", 1, priority=5) == ["low-late"]
     assert search(view, "q", 3, priority=5) == ["low-early", "low-late", "mid"]
     assert search(view, "q", 4, priority=5) == []
+
+
+def making(view: AdmissionView, gpus: int, *must: str) -> list[str]:
+    pending = prepare(job("in", "q", gpus, priority=9), view.policy)
+    found = find_victims(view.snapshot(0), pending, wanted("q", gpus), must=frozenset(must))
+    return sorted(victim.id for victim in found)
+
+
+@pytest.mark.parametrize("fair", [None, FairSharing()])
+def test_whose_seats_are_needed_goes_and_others_only_for_quota(fair: FairSharing | None) -> None:
+    policy = Policy(fair_sharing=fair)
+    view = view_of([queue("q", 4, within=LOWER)], policy=policy)
+    for name, priority in (("first", 1), ("second", 2), ("third", 3), ("peer", 9)):
+        running(view, job(name, "q", 1, priority=priority))
+    assert making(view, 1) == ["first"]
+    assert making(view, 1, "third") == ["third"]
+    assert making(view, 1, "second", "third") == ["second", "third"]
+    assert making(view, 2, "third") == ["first", "third"]
+    assert making(view, 1, "peer") == []
+    assert making(view, 1) == ["first"]
+
+
+def test_who_may_leave_stands_in_the_order_of_leaving() -> None:
+    view = view_of([queue("q", 4, "all", within=LOWER, reclaim=ANY), queue("p", 0, "all")])
+    for name, where, priority in (("own", "q", 1), ("peer", "q", 9), ("guest", "p", 99)):
+        running(view, job(name, where, 1, priority=priority))
+    pending = prepare(job("in", "q", 1, priority=9), view.policy)
+    allowed = may_leave(view.snapshot(0), pending, wanted("q", 1))
+    assert [holder.id for holder in allowed] == ["guest", "own"]
 
 
 def test_nobody_goes_who_need_not() -> None:

@@ -1,13 +1,14 @@
 """The preemption service for one partition, one step at a time."""
 
 from collections.abc import Callable
+from typing import cast
 
 from muster_contracts import codec, envelope, events, subjects
 from muster_contracts.queries import Seats, SeatsQuestion
 from muster_contracts.stored import is_admission_fact
 from muster_contracts.subjects import Service
 from muster_preemption.projection import Projection
-from muster_preemption.search import answer, question, unless_unseated
+from muster_preemption.search import Asking, search
 from muster_scheduling.snapshot.catalog import Configuration
 from muster_simulation.nodes import send_event
 from muster_simulation.world import World
@@ -62,11 +63,7 @@ class SearcherProcess:
                 self._answer(fact, received.headers["ce-id"], received.subject)
 
     def _answer(self, request: events.PreemptionRequested, cause: str, subject: str) -> None:
-        found = answer(self._projection, request, self._world.now_ms)
-        if isinstance(found, events.VictimsProposed):
-            asked = question(self._projection, found)
-            seats = self._ask(asked) if asked is not None else None
-            found = found if seats is None else unless_unseated(found, seats)
+        found = self._search(search(self._projection, request, self._world.now_ms))
         if found is None:
             return
         name = codec.EVENT_NAMES[type(found)]
@@ -78,3 +75,11 @@ class SearcherProcess:
             request.workload_id,
         )
         send_event(self._world, Service.PREEMPTION, reply, found, envelope.derived_id(cause))
+
+    def _search(self, asking: Asking) -> events.PreemptionFact | None:
+        try:
+            asked = next(asking)
+            while True:
+                asked = asking.send(self._ask(asked))
+        except StopIteration as end:
+            return cast("events.PreemptionFact | None", end.value)

@@ -10,7 +10,7 @@ from prometheus_client import Counter, Histogram
 
 from muster_contracts import codec, envelope, events, subjects
 from muster_contracts.partitions import PARTITIONS, PLACEMENT_SHARD
-from muster_contracts.queries import Query, Seats
+from muster_contracts.queries import Query, Seats, SeatsQuestion
 from muster_contracts.stored import is_admission_fact
 from muster_contracts.streams import EVENTS
 from muster_contracts.subjects import Service
@@ -18,7 +18,7 @@ from muster_domain.errors import InvalidValue, Transient
 from muster_ledger.store import Store
 from muster_manifests.catalogue import ObjectCatalogue
 from muster_preemption.projection import Projection
-from muster_preemption.search import answer, question, unless_unseated
+from muster_preemption.search import Asking, search
 from muster_preemption.settings import PreemptionSettings
 from muster_runtime.clock import now_ms
 from muster_runtime.configuration import configuration_of
@@ -142,9 +142,7 @@ class Follower:
         traceparent = received.headers.get("traceparent", "")
         span, below = self._tracing.start("preemption search", traceparent)
         with span, self._metrics.search_seconds.time():
-            fact = answer(projection, request, now_ms())
-            if isinstance(fact, events.VictimsProposed):
-                fact = await self._with_seats(projection, fact)
+            fact = await self._search(search(projection, request, now_ms()), request.workload_id)
         if fact is None:
             return None
         name = codec.EVENT_NAMES[type(fact)]
@@ -166,19 +164,22 @@ class Follower:
         )
         return Outgoing(subject=subject, body=codec.encode(fact), headers=headers)
 
-    async def _with_seats(
-        self, projection: Projection, proposed: events.VictimsProposed
-    ) -> events.PreemptionFact:
-        """Let nobody go for a gang that a topology would not seat; when in doubt, quota decides."""
-        asked = question(projection, proposed)
-        if asked is None:
-            return proposed
+    async def _search(self, asking: Asking, workload_id: str) -> events.PreemptionFact | None:
+        """Carry the search's questions to placement."""
+        try:
+            asked = next(asking)
+            while True:
+                asked = asking.send(await self._seats(asked, workload_id))
+        except StopIteration as end:
+            return cast("events.PreemptionFact | None", end.value)
+
+    async def _seats(self, asked: SeatsQuestion, workload_id: str) -> Seats | None:
         subject = subjects.query(Service.PLACEMENT, Query.SEATS, PLACEMENT_SHARD)
         try:
             reply = await self._bus.ask(
                 subject, cast("dict[str, Any]", json.loads(codec.encode(asked)))
             )
         except (Transient, InvalidValue) as error:
-            _log.warning("seats not known", workload=proposed.workload_id, error=str(error))
-            return proposed
-        return unless_unseated(proposed, codec.decode(Seats, reply))
+            _log.warning("seats not known", workload=workload_id, error=str(error))
+            return None
+        return codec.decode(Seats, reply)

@@ -1,7 +1,7 @@
 """What admission has said about one partition, as the view that victims are searched in."""
 
 from muster_contracts.stored import AdmissionFact, Record, after_fact, records_of, workload_of
-from muster_domain.states import Finished
+from muster_domain.states import Admitted, Finished
 from muster_domain.workload import Workload
 from muster_ledger.store import Image
 from muster_scheduling.snapshot.catalog import Configuration
@@ -28,6 +28,12 @@ class Projection:
     def workload(self, workload_id: str) -> Workload:
         """What was submitted. Raises `KeyError` for one that has ended or is not known."""
         return self._records[workload_id].workload
+
+    def nodes(self, workload_id: str) -> tuple[str, ...]:
+        """Where a workload sits, as far as admission has said."""
+        record = self._records.get(workload_id)
+        state = record.state if record is not None else None
+        return state.placement.nodes if isinstance(state, Admitted) else ()
 
     def configure(self, configuration: Configuration, sequence: int) -> None:
         """Take the declared objects of the partition's trees."""

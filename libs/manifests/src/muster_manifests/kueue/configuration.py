@@ -117,6 +117,7 @@ def _improvements(reader: ObjectReader) -> Improvements:
         least_lost_work_first=reader.flag(
             "leastLostWorkFirst", default=default.least_lost_work_first
         ),
+        victims_by_domain=reader.flag("victimsByDomain", default=default.victims_by_domain),
     )
 
 

@@ -8,6 +8,7 @@ from muster_scheduling.preemption.victims import (
     Possibility,
     Wanted,
     find_victims,
+    may_leave,
     victims_for,
 )
 
@@ -21,6 +22,7 @@ __all__ = [
     "Wanted",
     "candidate_key",
     "find_victims",
+    "may_leave",
     "preemption_message",
     "victims_for",
 ]

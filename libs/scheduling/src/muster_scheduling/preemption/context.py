@@ -38,10 +38,15 @@ class Search:
     """One question: who must go so that `preemptor` can have `usage` in `entry`.
 
     `need` are the pairs for which room must be made: only who uses one of them is a candidate.
-    `seats` must be found as well, where admission seats workloads itself.
+    `seats` must be found as well, where admission seats workloads itself. Where somebody else does,
+    `must` are those whose seats are needed: nothing fits before all of them have gone. Nobody but
+    `only` is taken, if that is not `None`.
     """
 
-    __slots__ = ("entry", "need", "node", "now_ms", "preemptor", "seats", "tree", "usage", "view")
+    __slots__ = (
+        "entry", "must", "need", "node", "now_ms", "only", "preemptor", "seats", "still_there",
+        "tree", "usage", "view",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -61,21 +66,36 @@ class Search:
         self.need = need
         self.usage = usage
         self.seats: Wanted | None = None
+        self.must: frozenset[str] = frozenset()
+        self.only: frozenset[str] | None = None
+        self.still_there: dict[str, bool] = {}
+
+    def make_leave(self, must: frozenset[str], *, alone: bool) -> None:
+        """Search for victims of whom these are all; `alone` for these and nobody else."""
+        self.must = must
+        self.only = must if alone else None
+        self.still_there = dict.fromkeys(must, True)
 
     def remove(self, workload: AdmittedWorkload) -> None:
         """Pretend that a workload is gone."""
         self.tree.try_remove(self.tree.queues[workload.cluster_queue], workload.usage)
+        if self.must and workload.id in self.must:
+            self.view.journal.drop(self.still_there, workload.id)
         if self.view.board is not None:
             self.view.board.release(workload.seats)
 
     def restore(self, workload: AdmittedWorkload) -> None:
         """Pretend that it is back."""
         self.tree.try_add(self.tree.queues[workload.cluster_queue], workload.usage)
+        if self.must and workload.id in self.must:
+            self.view.journal.put(self.still_there, workload.id, True)  # noqa: FBT003 - a set of ids
         if self.view.board is not None:
             self.view.board.charge(workload.seats)
 
     def fits(self, *, borrowing: bool) -> bool:
         """Whether there is room now, `borrowing` or only within the queue's own quota."""
+        if self.still_there:
+            return False
         node, tree = self.node, self.tree
         for fr, amount in self.usage.items():
             if not borrowing and node.borrows_with(fr, amount):
@@ -90,7 +110,7 @@ class Search:
     def holders(self, queue: str, at_most: int | None = None) -> list[AdmittedWorkload]:
         """Workloads of a ClusterQueue that hold something needed, up to a priority."""
         need, gone = self.need, self.view.gone
-        mine = self.preemptor.replaces
+        mine, only = self.preemptor.replaces, self.only
         return [
             workload
             for priority, equals in self.view.by_priority.get(queue, {}).items()
@@ -98,6 +118,7 @@ class Search:
             for workload in equals.values()
             if workload.id not in gone
             and workload.key != mine
+            and (only is None or workload.id in only)
             and not need.isdisjoint(workload.usage)
         ]
 

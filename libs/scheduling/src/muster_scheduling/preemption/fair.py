@@ -13,7 +13,7 @@ from muster_scheduling.snapshot.workloads import AdmittedWorkload
 
 def fair_victims(search: Search, fair: FairSharing) -> list[Victim]:
     """A smallest set of victims, empty when none would do. Usage is left as it was."""
-    candidates = _candidates(search)
+    candidates = candidates_anywhere(search)
     if not candidates:
         return []
     journal = search.view.journal
@@ -201,7 +201,7 @@ class _TargetQueues:
         return self._search.key(first, turns=False) < self._search.key(second, turns=False)
 
 
-def _candidates(search: Search) -> list[AdmittedWorkload]:
+def candidates_anywhere(search: Search) -> list[AdmittedWorkload]:
     """Own workloads by `withinClusterQueue`, those of borrowers by `reclaimWithinCohort` (R-63)."""
     found = search.own_candidates()
     policy = search.entry.queue.preemption.reclaim_within_cohort

@@ -6,11 +6,11 @@ from enum import Enum, auto
 from muster_domain.errors import NotFound
 from muster_scheduling.preemption.classical import classical_victims
 from muster_scheduling.preemption.context import Search, Victim
-from muster_scheduling.preemption.fair import fair_victims
+from muster_scheduling.preemption.fair import candidates_anywhere, fair_victims
 from muster_scheduling.quota import FlavorResource, Vector
 from muster_scheduling.snapshot.catalog import QueueEntry
 from muster_scheduling.snapshot.view import AdmissionView, Snapshot
-from muster_scheduling.snapshot.workloads import PendingWorkload
+from muster_scheduling.snapshot.workloads import AdmittedWorkload, PendingWorkload
 
 
 class Possibility(Enum):
@@ -31,19 +31,45 @@ class Wanted:
 
 
 def find_victims(
-    snapshot: Snapshot, preemptor: PendingWorkload, wanted: Wanted
+    snapshot: Snapshot,
+    preemptor: PendingWorkload,
+    wanted: Wanted,
+    *,
+    must: frozenset[str] = frozenset(),
 ) -> tuple[Victim, ...]:
     """Who must give way so that the preemptor can have what it wants; nobody if that cannot be.
 
     The set is smallest in the sense of R-55: nobody in it, but perhaps the last one found, could
-    stay. Raises `NotFound` when the ClusterQueue does not exist.
+    stay. With `must` all of these are in it, because their seats are needed: they alone where that
+    is enough. Raises `NotFound` when the ClusterQueue does not exist.
     """
+    search = _search(snapshot, preemptor, wanted)
+    if must:
+        search.make_leave(must, alone=True)
+        found = victims_for(search)
+        if found:
+            return tuple(found)
+        search.make_leave(must, alone=False)
+    return tuple(victims_for(search))
+
+
+def may_leave(
+    snapshot: Snapshot, preemptor: PendingWorkload, wanted: Wanted
+) -> tuple[AdmittedWorkload, ...]:
+    """Everybody whom the policies let go for the preemptor, in the order in which they would.
+
+    Whether all of them may go together is for `find_victims` to say. Raises `NotFound` as it does.
+    """
+    search = _search(snapshot, preemptor, wanted)
+    return tuple(sorted(candidates_anywhere(search), key=search.key))
+
+
+def _search(snapshot: Snapshot, preemptor: PendingWorkload, wanted: Wanted) -> Search:
     view = snapshot.view
     entry = view.catalog.queues.get(wanted.cluster_queue)
     if entry is None:
         raise NotFound(f"ClusterQueue {wanted.cluster_queue} does not exist")
-    search = Search(view, snapshot.now_ms, preemptor, entry, wanted.need, wanted.usage)
-    return tuple(victims_for(search))
+    return Search(view, snapshot.now_ms, preemptor, entry, wanted.need, wanted.usage)
 
 
 def victims_for(search: Search) -> list[Victim]:
