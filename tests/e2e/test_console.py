@@ -13,7 +13,7 @@ from muster_stack.plan import StackOptions
 from muster_stack.stack import Stack
 from muster_testing.waiting import wait_until
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(600)]
 
 DEADLINE_S = 90.0
 HOSTILE = "<script>alert(1)</script>"

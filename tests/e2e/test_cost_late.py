@@ -77,7 +77,7 @@ class Books:
     async def until_june_costs(self, *, ia: int, idle: int) -> None:
         """Wait until a report on June says so, in cents."""
         june = {"from": "2026-06-01", "to": "2026-07-01"}
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 _, told = await self.house.get("/v1/cost", by="team", **june)
                 costs = {row["key"]: row["cost_micros"] for row in told.get("lines", ())}

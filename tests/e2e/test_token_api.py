@@ -28,7 +28,7 @@ async def house(nats: KillableServer, tmp_path: Path) -> AsyncIterator[House]:
     async with open_house(nats.url, tmp_path) as house:
         for part in (log[:400], log[400:], log[:400]):
             await house.report_tokens(part)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while (await tokens(house))["sets"][0]["total"]["requests"] < ENOUGH:
                 pass
         yield house
@@ -175,7 +175,7 @@ async def test_the_command_takes_an_export_and_shows_tokens(house: House, tmp_pa
 
     assert "670 rows taken" in await muster(house, "litellm", "tokens", "report", str(rows))
     assert "1 rows taken" in await muster(house, "litellm", "tokens", "report", str(table))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while (await tokens(house))["sets"][0]["total"]["requests"] == ENOUGH:
             pass
     shown = await muster(house, "finance", "cost", "--by", "team", "--tokens", *june)

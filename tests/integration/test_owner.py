@@ -72,7 +72,7 @@ async def until_counted(bus: Bus, shard: str, number: int) -> list[bytes]:
         said[:] = await counted(bus, shard)
         return len(said) >= number
 
-    await wait_until_async(is_said, 30, lambda: f"{len(said)} of {number} are said")
+    await wait_until_async(is_said, 60, lambda: f"{len(said)} of {number} are said")
     return said
 
 
@@ -120,7 +120,7 @@ async def test_a_fenced_zombie_changes_nothing_and_stops(
         assert isinstance(await store.claim(shard, 2), Image)
         await bus.publish(events("seen", 5))
         with pytest.raises((Fenced, ExceptionGroup)) as stopped:
-            await asyncio.wait_for(task, 20)
+            await asyncio.wait_for(task, 60)
     assert isinstance(stopped.value, Fenced) or stopped.group_contains(Fenced)
     image = await store.load(shard)
     assert (image.epoch, image.version, dict(image.fields)) == (2, 0, {})
@@ -149,7 +149,7 @@ async def test_a_stale_version_is_rebuilt_from_what_is_stored(
         other = owner_of(bus, store)
         async with owning(other, shard, 1):
             await bus.publish(events("seen", 30))
-            await until(lambda: has_seen(owner, shard, 30) and has_seen(other, shard, 30), 20)
+            await until(lambda: has_seen(owner, shard, 30) and has_seen(other, shard, 30), 60)
             said = await until_counted(bus, shard, 30)
     assert sorted(said) == sorted(b"%d" % n for n in range(30))
     assert len((await store.load(shard)).fields) == 30
@@ -167,7 +167,7 @@ async def test_a_store_that_forgot_commits_ends_the_epoch(bus: Bus, shard: str) 
         shards.restore(before)
         await bus.publish(events("seen", 1, first=3))
         with pytest.raises((Fenced, ExceptionGroup)):
-            await asyncio.wait_for(task, 20)
+            await asyncio.wait_for(task, 60)
     again = owner_of(bus, MemoryStore(shards))
     async with owning(again, shard, 2):
         said = await until_counted(bus, shard, 7)
@@ -203,7 +203,7 @@ async def test_a_message_that_breaks_the_machine_is_put_aside_after_three_tries(
     await bus.publish([*events("seen", 2), event("bad", 1, BROKEN), *events("seen", 2, first=2)])
     owner = owner_of(bus, store, build)
     async with owning(owner, shard, 1):
-        await until(lambda: has_seen(owner, shard, 4), 20)
+        await until(lambda: has_seen(owner, shard, 4), 60)
     assert len(lives) == owner_module.DEFECT_TRIES + 1
     letter = await bus.last(DEAD_LETTERS.name, "muster.dlq.gateway.MUSTER_EVENTS")
     assert letter is not None
@@ -228,9 +228,9 @@ async def test_what_breaks_one_shard_is_still_given_to_the_others(
     owner = owner_of(bus, store, build)
     async with owning(owner, shard, 1):
         await bus.publish([event("bad", 1, BROKEN), *events("seen", 1)])
-        await until(lambda: has_seen(owner, shard, 1), 20)
+        await until(lambda: has_seen(owner, shard, 1), 60)
         async with owning(owner, sound, 1):
-            await until(lambda: has_seen(owner, sound, 2), 20)
+            await until(lambda: has_seen(owner, sound, 2), 60)
 
 
 async def test_preparing_may_fail_and_nothing_is_lost(
@@ -247,7 +247,7 @@ async def test_preparing_may_fail_and_nothing_is_lost(
     owner = owner_of(bus, store)
     owner.prepare = prepare
     async with owning(owner, shard, 1):
-        await until(lambda: has_seen(owner, shard, 10), 20)
+        await until(lambda: has_seen(owner, shard, 10), 60)
 
 
 async def test_a_shard_whose_store_is_away_is_not_healthy(
@@ -261,11 +261,11 @@ async def test_a_shard_whose_store_is_away_is_not_healthy(
     try:
         async with owning(owner, shard, 1):
             began_ms = now_ms()
-            await until(lambda: shard in owner.trouble(), 20)
+            await until(lambda: shard in owner.trouble(), 60)
             assert now_ms() - began_ms < 15_000
             await asyncio.to_thread(valkey.restart)
-            await until(lambda: not owner.trouble() and shard in owner.machines, 20)
+            await until(lambda: not owner.trouble() and shard in owner.machines, 60)
             await bus.publish(events("seen", 3))
-            await until(lambda: has_seen(owner, shard, 3), 20)
+            await until(lambda: has_seen(owner, shard, 3), 60)
     finally:
         await asyncio.to_thread(valkey.restart)

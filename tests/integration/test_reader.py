@@ -25,7 +25,7 @@ def numbers(count: int, first: int = 0) -> list[bytes]:
 async def test_everything_comes_in_order_and_in_bounded_batches(bus: Bus) -> None:
     await bus.publish(events("seen", 5000))
     reader = bus.read(EVENTS.name, (ANY,), after=0)
-    batch = await reader.next_batch(100, 5)
+    batch = await reader.next_batch(100, 30)
     assert 0 < len(batch) <= 100
     rest = await take(reader, 5000 - len(batch))
     await reader.close()
@@ -141,4 +141,4 @@ async def test_a_closed_reader_leaves_no_consumer_behind(bus: Bus) -> None:
     async def is_gone() -> bool:
         return await bus.client.jetstream().consumers_info(EVENTS.name) == []
 
-    await wait_until_async(is_gone, 10, lambda: "the consumer is still there")
+    await wait_until_async(is_gone, 60, lambda: "the consumer is still there")

@@ -110,7 +110,7 @@ async def test_a_crash_between_publishing_and_trimming_publishes_the_same_ids_ag
     dying = Relay(bus, DiesBeforeTrimming("redis://127.0.0.1:1/0"), shard)
     await dying.offer(1, (message(1), message(2), message(3)))
     task = asyncio.create_task(dying.run())
-    await asyncio.wait_for(died.wait(), 10)
+    await asyncio.wait_for(died.wait(), 60)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     async with relaying(bus, store, shard) as relay:
@@ -132,7 +132,7 @@ async def test_outages_of_the_bus_are_waited_out_in_order(
             line.cut()
             await commit(store, shard, 2, *range(500, 600))
             await relay.offer(2, tuple(message(number) for number in range(500, 600)))
-            await until(lambda: relay.published_total == 600, 30)
+            await until(lambda: relay.published_total == 600, 60)
         assert await bodies(bus) == said(*range(600))
 
 
@@ -147,9 +147,9 @@ async def test_outages_of_the_store_are_waited_out(
         async def is_published() -> bool:
             return await bus.last_sequence(EVENTS.name) == 1
 
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not await is_published():
                 pass
         await asyncio.to_thread(valkey.restart)
-        await until(lambda: relay.published_total == 1, 30)
+        await until(lambda: relay.published_total == 1, 60)
     assert await bodies(bus) == said(1)

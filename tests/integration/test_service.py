@@ -27,7 +27,7 @@ from .log import events, everything
 pytestmark = pytest.mark.servers
 
 SCRIPT = Path(__file__).parent / "small_service.py"
-DEADLINE_S = 45.0
+DEADLINE_S = 90.0
 
 
 @dataclass

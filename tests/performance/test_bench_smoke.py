@@ -27,7 +27,7 @@ def test_what_runs_in_one_process_is_measured() -> None:
 
 
 @pytest.mark.servers
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_bare_path_and_the_real_one_admit_every_job() -> None:
     figures = measure(("path",), print, quick=True)
     part = figures["parts"]["path"]
@@ -40,7 +40,7 @@ def test_the_bare_path_and_the_real_one_admit_every_job() -> None:
 
 
 @pytest.mark.servers
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_kueues_loads_end_in_the_core_and_in_the_running_services() -> None:
     figures = measure(("kueue",), print, quick=True)
     part = figures["parts"]["kueue"]
@@ -59,7 +59,7 @@ def test_kueues_loads_end_in_the_core_and_in_the_running_services() -> None:
 
 
 @pytest.mark.servers
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_accounting_is_measured() -> None:
     figures = measure(("cost",), print, quick=True)
     part = figures["parts"]["cost"]

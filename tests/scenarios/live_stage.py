@@ -20,7 +20,7 @@ from muster_stack.bus import control, joined
 from muster_stack.stack import Stack
 from muster_testing.waiting import wait_until
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 LEASE_MS = 600_000
 CONFLICT = 409
 

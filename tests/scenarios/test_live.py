@@ -20,7 +20,7 @@ SERVICES = (
     Service.GATEWAY, Service.ADMISSION, Service.PLACEMENT, Service.PREEMPTION, Service.AGENT,
 )  # fmt: skip
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +31,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         environment={"MUSTER_TRACE_RATIO": "0"},
         service_environment={
             Service.PLACEMENT: {
-                "MUSTER_NODE_SUSPECT_MS": "4000",
-                "MUSTER_NODE_LEASE_MS": "6000",
+                "MUSTER_NODE_SUSPECT_MS": "8000",
+                "MUSTER_NODE_LEASE_MS": "12000",
                 "MUSTER_NODE_FENCE_MARGIN_MS": "500",
             }
         },
@@ -46,7 +46,7 @@ def client(stack: Stack) -> Iterator[Client]:
     with Client(stack.gateway_url, token=stack.tokens["admin"]) as calling:
         expected = NODES.count('"name"')
         wait_until(
-            lambda: len(calling.nodes().nodes) == expected, 30, lambda: "not all nodes reported"
+            lambda: len(calling.nodes().nodes) == expected, 60, lambda: "not all nodes reported"
         )
         yield calling
 

@@ -81,7 +81,7 @@ class Doors:
 
     async def refusal(self, kind: str) -> None:
         """Wait until the server has refused a `publish` or a `subscription`."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not any(f"permissions violation for {kind}" in text for text in self.refused):
                 self._told.clear()
                 await self._told.wait()

@@ -143,7 +143,7 @@ async def test_a_read_of_ones_own_cannot_be_turned_into_another(
     await admission.jetstream().publish(decision("team-c", "j"), b"not yours")
     ci = await doors.enter("ci-builds")
     subject = f"$JS.API.DIRECT.GET.{streams.DECISIONS.name}.{decision('team-a', 'k')}"
-    answer = await ci.request(subject, json.dumps(wish).encode(), timeout=5)
+    answer = await ci.request(subject, json.dumps(wish).encode(), timeout=30)
     assert answer.data == b""
     assert answer.headers is not None
     assert answer.headers["Status"] == "408"
@@ -187,7 +187,7 @@ async def test_an_agent_reads_its_commands_and_no_others(doors: Doors) -> None:
         after=0,
         api_prefix=AGENT_API,
     )
-    assert [received.body for received in await own.next_batch(10, 5)] == [b"gpu-1"]
+    assert [received.body for received in await own.next_batch(10, 30)] == [b"gpu-1"]
     await own.close()
     await agent.jetstream().publish(node_event("pod_started", "gpu-1"), b"{}")
     assert await doors.refusals(agent) == []
@@ -212,7 +212,7 @@ async def test_the_filter_of_a_consumer_must_be_the_one_in_the_subject(doors: Do
     config = {"name": "sly", "filter_subject": "muster.cmd.agent.v1.pod.gpu-2.*"}
     request = json.dumps({"stream_name": streams.PODS.name, "config": config}).encode()
     subject = f"{AGENT_API}.CONSUMER.CREATE.{streams.PODS.name}.sly.{own}"
-    answer = json.loads((await agent.request(subject, request, timeout=5)).data)
+    answer = json.loads((await agent.request(subject, request, timeout=30)).data)
     assert answer["error"]["code"] == 400
 
 
@@ -227,7 +227,7 @@ async def test_an_owner_answers_who_asks_and_once(doors: Doors) -> None:
 
     await owner.subscribe(question, cb=answer)
     await owner.flush()
-    assert (await gateway.request(question, b"{}", timeout=5)).data == b"answer"
+    assert (await gateway.request(question, b"{}", timeout=60)).data == b"answer"
     await doors.refusal("publish")
     with pytest.raises(NoRespondersError):
         await gateway.request("muster.rpc.placement.v1.nodes.placement", b"{}", timeout=5)
@@ -235,7 +235,7 @@ async def test_an_owner_answers_who_asks_and_once(doors: Doors) -> None:
 
 async def _answered(client: Client, subject: str) -> Msg:
     """The answer, once the server has told the other account who answers there."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             try:
                 return await client.request(subject, b"{}", timeout=5)
@@ -245,7 +245,7 @@ async def _answered(client: Client, subject: str) -> Msg:
 
 async def _listed(bucket: KeyValue, key: str) -> None:
     """Return once the key is listed; the client may end a list before its first entry has come."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             with suppress(NoKeysError):
                 if key in await bucket.keys():

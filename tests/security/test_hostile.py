@@ -17,7 +17,7 @@ from muster_stack.plan import StackOptions
 from muster_stack.stack import Stack
 from muster_testing.waiting import wait_until
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(600)]
 
 OPTIONS = StackOptions(
     simulate="2x4gpu", ci={"builds": ("team-a",), "nightly": ("team-c",), "any": (ANY_NODE,)}
@@ -195,7 +195,7 @@ def test_harmful_messages_stop_nobody(stack: Stack) -> None:
     assert send(stack, "ci-builds", manifest("after-the-flood")).status_code == 202
     assert decided(stack, "after-the-flood")["outcome"] == "Succeeded"
     wait_until(lambda: waiting(stack) == 0, 60, lambda: f"{waiting(stack)} jobs wait")
-    stack.wait_all_ready(30)
+    stack.wait_all_ready()
     assert {name: process.starts for name, process in stack.processes.items()} == before
 
 

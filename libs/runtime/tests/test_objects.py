@@ -54,7 +54,7 @@ async def test_the_catalogue_follows_the_stream(bus: Bus) -> None:
         await feed.wait_complete(10)
         assert set(feed.catalogue.flavors) == {"old", "gone"}
         [sequence] = await bus.publish([deleted("gone")])
-        await feed.wait_for(sequence, 10)
+        await feed.wait_for(sequence, 60)
         assert set(feed.catalogue.flavors) == {"old"}
     finally:
         task.cancel()
@@ -67,7 +67,7 @@ async def test_an_object_that_cannot_be_read_does_not_stop_the_feed(bus: Bus) ->
     feed = ObjectFeed(bus, ObjectCatalogue())
     task = asyncio.create_task(feed.run())
     try:
-        await feed.wait_for(last, 10)
+        await feed.wait_for(last, 60)
         assert set(feed.catalogue.flavors) == {"good"}
         assert feed.unreadable_total == 1
     finally:

@@ -58,7 +58,7 @@ async def is_settled(bus: Bus) -> bool:
 
 
 async def until_settled(bus: Bus) -> None:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         while not await is_settled(bus):
             pass
 
@@ -98,7 +98,7 @@ async def test_nothing_is_acknowledged_before_it_is_published(bus: Bus) -> None:
 
     await bus.publish(jobs(1))
     async with working(bus, nowhere) as worker:
-        await asyncio.wait_for(_until_redelivered(bus), 10)
+        await asyncio.wait_for(_until_redelivered(bus), 60)
         assert worker.done_total == 0
     async with working(bus, digest) as worker:
         await until(lambda: worker.done_total == 1)

@@ -77,7 +77,7 @@ def test_one_that_crashes_is_tried_again_and_its_log_is_told(
 ) -> None:
     process = supervised(tmp_path, reaper, "crash")
     process.start()
-    wait_until(lambda: process.starts >= 3, 20, process.log_tail)
+    wait_until(lambda: process.starts >= 3, 60, process.log_tail)
     with pytest.raises(StackError, match="this one always crashes"):
         process.wait_ready(0)
     process.stop()
@@ -96,7 +96,7 @@ def test_a_paused_one_can_still_be_stopped(tmp_path: Path, reaper: Reaper) -> No
     process.start()
     process.wait_ready(20)
     process.pause()
-    wait_until(lambda: psutil.Process(process.pid).status() == "stopped", 5, process.log_tail)
+    wait_until(lambda: psutil.Process(process.pid).status() == "stopped", 60, process.log_tail)
     process.stop(deadline_s=10)
     assert process.pid is None
 
@@ -113,7 +113,7 @@ def test_nothing_outlives_the_process_that_held_it(tmp_path: Path) -> None:
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     holder.stdout.close()
-    wait_until(lambda: not alive(child), 10, lambda: f"{child} is still there")
+    wait_until(lambda: not alive(child), 60, lambda: f"{child} is still there")
 
 
 def alive(pid: int) -> bool:

@@ -47,7 +47,7 @@ def test_a_server_that_dies_is_started_again(tmp_path: Path, name: str) -> None:
         server = stack.nats if name == "nats" else stack.redis
         before = server.pid
         server.kill()
-        wait_until(lambda: server.pid not in {None, before}, 15, lambda: f"{name} stays down")
+        wait_until(lambda: server.pid not in {None, before}, 60, lambda: f"{name} stays down")
 
 
 def test_a_server_that_was_killed_on_purpose_stays_down(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ async def ask(bus: Bus, question: dict[str, object]) -> CostReport:
 
 async def final_report(bus: Bus) -> CostReport:
     """The report once all three teams have ended and everything is read."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             try:
                 report = await ask(bus, MONTH)
@@ -168,7 +168,7 @@ async def test_the_books_are_rebuilt_from_the_log_alone(bus: Bus, home: Home) ->
     fact = TokensReported(uses=(use,))
     log.say(Service.GATEWAY, fact, subjects.tokens_event("tokens_reported", "ns-a"), NOW_MS)
     async with metering(bus, home) as meter:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             for number, received in enumerate(log.objects, 1):
                 await bus.publish([outgoing(received)])
                 while len(await meter.store.object_versions()) < number:

@@ -24,6 +24,8 @@ from muster_runtime.declare import declare
 from muster_runtime.publisher import Outgoing
 
 DEADLINE_S = 60.0
+LEASE_MS = 600_000
+"""No node is cut off by a machine that is busy with other things, unless a test is about that."""
 _numbers = itertools.count()
 
 
@@ -55,6 +57,7 @@ class Bench:
             "MUSTER_AGENT_HEARTBEAT_INTERVAL_MS": "100",
             "MUSTER_AGENT_INVENTORY_INTERVAL_MS": "500",
             "MUSTER_LOG_LEVEL": "WARNING",
+            "MUSTER_NODE_LEASE_MS": str(LEASE_MS),
             **{f"MUSTER_{name.upper()}": str(value) for name, value in settings.items()},
         }
         agent = subprocess.Popen([sys.executable, "-m", "muster_agent"], env=environment)

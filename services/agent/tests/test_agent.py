@@ -19,7 +19,7 @@ from muster_domain.selectors import Taint, TaintEffect
 from muster_domain.workload import RestartPolicy
 from muster_testing.servers import KillableServer, NatsServer
 
-from .bench import Bench, bench_on, until
+from .bench import LEASE_MS, Bench, bench_on, until
 from .builders import run_pod, shell, stop_pod
 
 pytestmark = pytest.mark.servers
@@ -210,7 +210,7 @@ LEASE = {
     "agent_stop_window_ms": 2000,
     "agent_heartbeat_interval_ms": 200,
 }
-LONG_LEASE = {**LEASE, "node_lease_ms": 600_000}
+LONG_LEASE = {**LEASE, "node_lease_ms": LEASE_MS}
 
 
 class TestCutOff:

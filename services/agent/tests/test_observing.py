@@ -146,6 +146,6 @@ async def test_the_loop_tells_what_the_driver_says_of_the_pods() -> None:
         tell=tell,
     )
     running = asyncio.create_task(loop)
-    await asyncio.wait_for(done.wait(), 30)
+    await asyncio.wait_for(done.wait(), 60)
     running.cancel()
     assert facts[0].uses == (use(MINE, {0: 10_000_000}, {0: 4_000_000}),)

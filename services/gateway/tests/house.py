@@ -365,7 +365,7 @@ class House:
         return response.json()
 
     async def seen(self, count: int) -> None:
-        await until(lambda: len(self.admission.submitted) >= count, 30)
+        await until(lambda: len(self.admission.submitted) >= count, 60)
 
 
 @asynccontextmanager

@@ -190,7 +190,7 @@ async def test_waiting_to_the_end_gives_the_jobs_own_code(
 ) -> None:
     await house.apply()
     started = await start(house, "submit", str(job_file), "--wait", "-o", "json")
-    await until(lambda: house.gateway.watchers.count > 0, 30)
+    await until(lambda: house.gateway.watchers.count > 0, 60)
     await decide(house, Verdict.ADMITTED)
     await decide(house, Verdict.PREEMPTED)
     await decide(house, Verdict.FINISHED, outcome=outcome)
@@ -210,7 +210,7 @@ async def test_waiting_that_times_out_says_how_to_go_on(house: House, job_file: 
     [line] = [line for line in err.splitlines() if "take up waiting" in line]
     words = line.rpartition("muster ")[2].split()
     started = await start(house, *words)
-    await until(lambda: house.gateway.watchers.count > 0, 30)
+    await until(lambda: house.gateway.watchers.count > 0, 60)
     await decide(house, Verdict.ADMITTED)
     assert (await started.end())[0] == 0
 
@@ -242,10 +242,10 @@ async def running_command(house: House, script: str) -> Started:
     await house.apply()
     started = await start(house, "run", "-q", "main", "--", sys.executable, "-uc", script)
     await house.seen(1)
-    await until(lambda: house.gateway.watchers.count > 0, 30)
+    await until(lambda: house.gateway.watchers.count > 0, 60)
     await decide(house, Verdict.ADMITTED)
     assert started.process.stdout is not None
-    assert await asyncio.wait_for(started.process.stdout.readline(), 30) == b"up\n"
+    assert await asyncio.wait_for(started.process.stdout.readline(), 60) == b"up\n"
     return started
 
 
@@ -316,7 +316,7 @@ async def test_watch_prints_decisions_until_the_end(house: House, job_file: Path
     await house.apply()
     await muster(house, "submit", str(job_file))
     started = await start(house, "watch", "train")
-    await until(lambda: house.gateway.watchers.count > 0, 30)
+    await until(lambda: house.gateway.watchers.count > 0, 60)
     await decide(house, Verdict.FINISHED, outcome=Outcome.SUCCEEDED)
     code, out, _ = await started.end()
     assert code == 0

@@ -45,7 +45,7 @@ async def test_a_file_is_applied_at_every_start_and_changes_nothing_the_second_t
     async with open_house(nats.url, config_file=str(path)) as house:
         file = house.gateway.configuration
         assert file is not None
-        await until(lambda: not file.trouble(), 30)
+        await until(lambda: not file.trouble(), 60)
         applied = house.gateway.feed.catalogue.sequence
         await file.run()
         assert house.gateway.feed.catalogue.sequence == applied

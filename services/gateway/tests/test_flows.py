@@ -49,7 +49,7 @@ def submitted(house: House) -> dict[str, WorkloadSubmitted]:
 
 
 async def until_submitted(house: House, *names: str) -> None:
-    await until(lambda: set(submitted(house)) >= set(names), 30)
+    await until(lambda: set(submitted(house)) >= set(names), 60)
 
 
 async def say(house: House, name: str, verdict: Verdict, outcome: Outcome | None = None) -> None:
@@ -60,7 +60,7 @@ async def say(house: House, name: str, verdict: Verdict, outcome: Outcome | None
 
 
 async def last_decision(house: House, name: str) -> Decision:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             last = await house.gateway.decisions.last("team-a", name)
             if last is not None:
@@ -97,7 +97,7 @@ async def test_a_step_is_submitted_once_its_targets_have_completed(house: House)
 
 
 async def until_phase(house: House, phase: FlowPhase, **expected: StepState) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             flow = await look(house)
             if flow.phase is phase and states(flow).items() >= expected.items():

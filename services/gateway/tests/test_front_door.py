@@ -46,7 +46,7 @@ async def send(
 
 async def settled(house: House) -> None:
     jetstream = house.bus.client.jetstream()
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         while True:
             info = await jetstream.consumer_info(FRONT_DOOR.stream, FRONT_DOOR.name)
             if (info.num_pending, info.num_ack_pending) == (0, 0):
@@ -55,7 +55,7 @@ async def settled(house: House) -> None:
 
 async def dead_letters(house: House, count: int = 0) -> list[Received]:
     """What was put aside, once that many letters are there."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             found = await house.bus.read_to_end(DEAD_LETTERS.name, "muster.dlq.>")
             if len(found) >= count:

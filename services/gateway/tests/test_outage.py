@@ -31,7 +31,7 @@ async def published(house: House, name: str) -> None:
         body=httpx.Request("POST", "http://x", json=job_manifest(name)).content,
         headers={"Nats-Msg-Id": name},
     )
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             try:
                 await house.bus.publish([message])
@@ -53,10 +53,10 @@ async def test_both_doors_open_again_after_the_bus_was_killed(tmp_path: Path) ->
             assert answer.status_code == 503
             assert answer.headers["retry-after"]
             server.restart()
-            await until(lambda: house.gateway.bus.client.is_connected, 30)
+            await until(lambda: house.gateway.bus.client.is_connected, 60)
             answer = await submit(house, "between")
             assert answer.status_code == 202, answer.text
             await published(house, "by-bus")
             await house.seen(3)
             assert len(house.admission.events) == 3
-            await until(lambda: not house.chassis.troubles(), 30)
+            await until(lambda: not house.chassis.troubles(), 60)

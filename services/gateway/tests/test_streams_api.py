@@ -26,7 +26,7 @@ class Stream:
     async def next(self) -> tuple[str, str, Any]:
         """(event, id, data) of the next event that is no comment."""
         fields: dict[str, str] = {}
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             async for line in self._lines:
                 if not line and "event" in fields:
                     break

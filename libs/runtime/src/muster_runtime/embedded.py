@@ -29,6 +29,9 @@ DEFAULT_USER_OFF = "user default off ~* &* +@all"
 """Nobody can log in as the default user, who keeps its rights: a server without the fix of
 redis#14541 (valkey#3983) replays its file with the rights of that user, and silently drops what
 scripts wrote if it has none."""
+START_S = 60.0
+"""A server on a machine that is busy with other things may take so long to start."""
+STOP_S = 30.0
 _PROBE_TIMEOUT_S = 1.0
 _POLL_S = 0.02
 _LOG_TAIL_BYTES = 2000
@@ -209,7 +212,7 @@ class EmbeddedServer:
         """Whether the process lives."""
         return self._process is not None and self._process.poll() is None
 
-    def start(self, deadline_s: float = 10.0) -> None:
+    def start(self, deadline_s: float = START_S) -> None:
         """Start and wait until ready. Raises `EmbeddedServerError` and leaves nothing running."""
         if self.running:
             return
@@ -230,7 +233,7 @@ class EmbeddedServer:
             self.kill()
             raise
 
-    def stop(self, deadline_s: float = 10.0) -> None:
+    def stop(self, deadline_s: float = STOP_S) -> None:
         """Ask it to end, wait, and kill it when the deadline is over."""
         if self._process is None or not self.running:
             return
@@ -256,9 +259,9 @@ class EmbeddedServer:
         """Let it run on after `pause`."""
         self._signal(signal.SIGCONT)
 
-    def restart(self, deadline_s: float = 10.0) -> None:
+    def restart(self, deadline_s: float = START_S) -> None:
         """Start again with the same ports and data; stops it first if it runs."""
-        self.stop(deadline_s)
+        self.stop()
         self.start(deadline_s)
 
     def _signal(self, number: signal.Signals) -> None:

@@ -40,9 +40,9 @@ from muster_stack.process import StackError, SupervisedProcess
 from muster_stack.reaper import Reaper
 from muster_stack.redis_acl import REDIS_LOGINS, acl_lines
 
-READY_DEADLINE_S = 90.0
-DECLARE_DEADLINE_S = 60.0
-SERVER_DEADLINE_S = 15.0
+READY_DEADLINE_S = 180.0
+DECLARE_DEADLINE_S = 120.0
+SERVER_DEADLINE_S = 60.0
 WATCH_EVERY_S = 0.5
 
 

@@ -43,7 +43,7 @@ async def _forget_streams(client: Client) -> None:
             continue
 
 
-async def until(condition: Callable[[], object], deadline_s: float = 10.0) -> None:
+async def until(condition: Callable[[], object], deadline_s: float = 60.0) -> None:
     """Return once the condition holds. Raises `TimeoutError`."""
     async with asyncio.timeout(deadline_s):
         while not condition():  # noqa: ASYNC110 - what is awaited has no event

@@ -28,7 +28,7 @@ REDIS_IMAGE = os.environ.get("MUSTER_TEST_REDIS_IMAGE", "redis:7")
 NATS_IMAGE = os.environ.get("MUSTER_TEST_NATS_IMAGE", "nats:2.15")
 """Local names of the images; CI builds its own."""
 
-_READY_S = 30.0
+_READY_S = 60.0
 _POLL_S = 0.05
 
 

