@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.rendering.cost import cost_csv, cost_table
+from muster.rendering.cost import cost_csv, cost_heading, cost_table
 from muster.rendering.explain import explain
 from muster.rendering.manifest import workload_manifest
 from muster.rendering.nodes import node_table
@@ -197,9 +197,9 @@ def test_cost_rows_are_hours_and_money_and_end_with_the_sum() -> None:
     assert [text.split() for text in shown(cost_table(report))] == [
         ["NAMESPACE", "GPU-H", "BORROWED", "LOST", "COST", "EFFICIENCY", "OBSERVED"],
         ["team-a", "1.50", "0.00", "0.00", "3.00", "EUR", "unknown", "0", "%"],
-        ["team-b", "0.01", "0.00", "0.00", "no", "price", "unknown", "0", "%"],
+        ["team-b", "0.00", "0.00", "0.00", "no", "price", "unknown", "0", "%"],
         ["(idle)", "0.00", "0.00", "0.00", "0.00", "EUR"],
-        ["(total)", "1.51", "0.00", "0.00", "3.00", "EUR", "unknown", "0", "%"],
+        ["(total)", "1.50", "0.00", "0.00", "3.00", "EUR", "unknown", "0", "%"],
     ]
     assert cost_csv(report).splitlines()[1] == "team-a,1.50,0.00,0.00,3.00,EUR,unknown,0 %"
 
@@ -310,6 +310,41 @@ def test_cents_of_the_rows_sum_to_the_last_line_and_shared_idle_has_its_column()
     rows = cost_csv(report).splitlines()
     assert rows[0] == "TEAM,GPU-H,BORROWED,LOST,IDLE,COST,CURRENCY,EFFICIENCY,OBSERVED"
     assert [row.split(",")[5] for row in rows[1:]] == ["3.34", "3.33", "3.33", "10.00"]
+
+
+def test_hours_of_the_rows_sum_to_the_last_line() -> None:
+    third = 3_600_000 // 3
+    report = CostReport(
+        by="team",
+        start_ms=0,
+        end_ms=3_600_000,
+        currency="EUR",
+        lines=tuple(line(f"team-{name}", third, 0) for name in "abc"),
+        idle=line("__idle__", 0, 0),
+        total=line("__total__", 3 * third, 0),
+    )
+    rows = [row.split(",") for row in cost_csv(report).splitlines()]
+    assert [row[1] for row in rows[1:]] == ["0.34", "0.33", "0.33", "0.00", "1.00"]
+
+
+def test_a_report_says_what_it_is_about() -> None:
+    report = CostReport(
+        by="team",
+        start_ms=1_780_272_000_000,
+        end_ms=1_782_864_000_000,
+        currency="EUR",
+        lines=(),
+        idle=line("__idle__", 0, 0),
+        total=line("__total__", 0, 0),
+        complete_through_ms=1_782_864_000_000,
+    )
+    june = "2026-06-01T00:00:00Z to 2026-07-01T00:00:00Z, amounts in EUR, "
+    assert cost_heading(report) == june + "idle on a row of its own"
+    running = replace(report, complete_through_ms=1_780_358_400_000, idle_policy=IdlePolicy.OWNER)
+    assert cost_heading(running) == (
+        june + "idle paid by whose quota it was, counted up to 2026-06-02T00:00:00Z"
+    )
+    assert "has not ended" in cost_heading(replace(report, provisional=True))
 
 
 def test_a_start_is_promised_only_where_it_is_known() -> None:

@@ -16,7 +16,7 @@ from muster.cli.tokens import print_tokens
 from muster.client import Client, StreamEvent, seated_on
 from muster.errors import ExitCode, Unreachable
 from muster.following import OUTAGE_MAX_S, RETRY_S
-from muster.rendering.cost import cost_csv, cost_table
+from muster.rendering.cost import cost_csv, cost_heading, cost_table
 from muster.rendering.explain import SEEKING
 from muster.rendering.explain import explain as explanation
 from muster.rendering.floor import Floor
@@ -288,6 +288,8 @@ def cost(  # noqa: PLR0913 - one parameter for each option
     if output is Format.CSV:
         sys.stdout.write(cost_csv(report))
         return
+    if output in (Format.TABLE, Format.WIDE):
+        say(cost_heading(report))
     emit(report, output, lambda _wide: cost_table(report))
     if tokens:
         print_tokens(by, start, end)

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from rich.table import Table
@@ -11,6 +11,7 @@ from muster.rendering.tables import plain_table
 from muster.rendering.words import gpus_milli
 from muster_contracts.queries import CostLine, CostLineKind, CostReport
 from muster_domain.money import ChargingBasis, IdlePolicy, round_rows
+from muster_rating.periods import utc_text
 
 _MILLI_MS_PER_HOUR = 3_600_000 * 1000
 _MICROS_PER_CENT = 10_000
@@ -25,6 +26,29 @@ def cost_rows(report: CostReport) -> Iterator[list[str]]:
     """The cells of each of `cost_lines`, then those of the sum, to which the cents add up."""
     for cells, seen in _rows(report, report.currency):
         yield [*cells, *seen]
+
+
+def cost_heading(report: CostReport) -> str:
+    """What the report is about, in one line: the time, the money, who pays, and what is open."""
+    said = [
+        f"{utc_text(report.start_ms)} to {utc_text(report.end_ms)}",
+        f"amounts in {report.currency}",
+        _IDLE_WORDS[report.idle_policy],
+    ]
+    if report.complete_through_ms and report.complete_through_ms < report.end_ms:
+        said.append(f"counted up to {utc_text(report.complete_through_ms)}")
+    elif report.provisional:
+        said.append("provisional: something that was counted has not ended")
+    return ", ".join(said)
+
+
+_IDLE_WORDS = {
+    IdlePolicy.NONE: "without idle",
+    IdlePolicy.ROW: "idle on a row of its own",
+    IdlePolicy.PROPORTIONAL: "idle shared by what each used",
+    IdlePolicy.NODE: "idle shared by what each used of the node",
+    IdlePolicy.OWNER: "idle paid by whose quota it was",
+}
 
 
 def cost_table(report: CostReport) -> Table:
@@ -94,19 +118,32 @@ def cost_lines(report: CostReport) -> list[CostLine]:
 def _rows(report: CostReport, currency: str) -> Iterator[tuple[list[str], list[str]]]:
     """The cells, and what is known of efficiency.
 
-    Cents are by largest remainder, so that they sum to the last line's.
+    Hours and cents are by largest remainder, so that every column sums to the last line's.
     """
     lines = cost_lines(report)
     cents, _ = round_rows([Fraction(line.cost_micros or 0, _MICROS_PER_CENT) for line in lines])
-    for line, amount in zip(lines, cents, strict=True):
-        cells = _cells(report, line, None if line.cost_micros is None else amount, currency)
-        yield cells, _efficiency(line, gpus_milli(line.resource_time))
+    hours = [_hours([gpus_milli(of(line)) for line in lines]) for _, of in _times(report)]
+    for place, (line, amount) in enumerate(zip(lines, cents, strict=True)):
+        money = _money(None if line.cost_micros is None else amount, currency)
+        cells = [*_basis(report, line), *(column[place] for column in hours), money]
+        yield [line.key, *cells], _efficiency(line, gpus_milli(line.resource_time))
     unpriced = report.total.cost_micros is None
     held = sum(
         gpus_milli(line.resource_time) for line in report.lines if line.kind is CostLineKind.USAGE
     )
-    cells = _cells(report, report.total, None if unpriced else sum(cents), currency)
-    yield cells, _efficiency(report.total, held)
+    money = _money(None if unpriced else sum(cents), currency)
+    cells = [*_basis(report, report.total), *(column[-1] for column in hours), money]
+    yield [report.total.key, *cells], _efficiency(report.total, held)
+
+
+def _basis(report: CostReport, line: CostLine) -> list[str]:
+    return [line.basis] if _shows_basis(report) else []
+
+
+def _hours(milli_ms: Sequence[int]) -> list[str]:
+    """Hours with two digits, and then their sum, to which they add up."""
+    hundredths, total = round_rows([Fraction(time * 100, _MILLI_MS_PER_HOUR) for time in milli_ms])
+    return [_decimal(amount) for amount in (*hundredths, total)]
 
 
 def _efficiency(line: CostLine, held: int) -> list[str]:
@@ -121,18 +158,6 @@ def _efficiency(line: CostLine, held: int) -> list[str]:
 
 def _percent(part: int, whole: int) -> str:
     return f"{(part * 200 + whole) // (whole * 2)} %"
-
-
-def _cells(report: CostReport, line: CostLine, cents: int | None, currency: str) -> list[str]:
-    times = [_hours(gpus_milli(of(line))) for _, of in _times(report)]
-    basis = [line.basis] if _shows_basis(report) else []
-    return [line.key, *basis, *times, _money(cents, currency)]
-
-
-def _hours(milli_ms: int) -> str:
-    """Hours with two digits, rounded half up."""
-    hundredths = (milli_ms * 100 + _MILLI_MS_PER_HOUR // 2) // _MILLI_MS_PER_HOUR
-    return _decimal(hundredths)
 
 
 def _money(cents: int | None, currency: str) -> str:
