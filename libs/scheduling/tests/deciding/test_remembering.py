@@ -1,4 +1,8 @@
-"""What the core remembers changes no decision: the same days with and without it, from seeds."""
+"""What the core remembers changes no decision: the same days with and without it, from seeds.
+
+Without it victims are searched anew for every question, what a workload asks is worked out anew,
+and a decision is done again step by step instead of as it was taken back.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,6 +20,9 @@ SEEDS = 15
 ROUNDS = 12
 
 
+FORGOTTEN = (0, (), [])
+
+
 class Forgetful(dict[Any, Any]):
     """Takes everything and keeps nothing."""
 
@@ -26,6 +33,7 @@ class Forgetful(dict[Any, Any]):
 def forgetful(view: AdmissionView) -> AdmissionView:
     """The view without a memory."""
     view.answers = Forgetful()
+    view.asks = Forgetful()
     return view
 
 
@@ -35,11 +43,24 @@ def told(decision: Decision) -> tuple[object, ...]:
     return replace(decision, explanations={}), reasons
 
 
+def state(view: AdmissionView) -> tuple[object, ...]:
+    """Everything that the next decision depends on, but for what is remembered."""
+    lines = {
+        name: (queue.active_ids(), queue.parked_ids(), dict(queue.sticky), dict(queue.bookmarks))
+        for name, queue in view.queues.items()
+    }
+    usage = {name: dict(node.usage) for name, node in view.tree.queues.items()}
+    holders = {key: (one.usage, one.admission) for key, one in view.holders.items()}
+    changing = (view.evicting, view.claims, view.cycles, view.generations, view.dirty)
+    return holders, lines, usage, tuple(dict(one) for one in changing)
+
+
 class Days:
     """One view living through what chance brings; the same chance brings the same."""
 
     def __init__(self, view: AdmissionView, queues: list[str], seed: int, *, inline: bool) -> None:
         self.view = view
+        self.forgets = isinstance(view.answers, Forgetful)
         self.queues = queues
         self.random = Random(seed)
         self.inline = inline
@@ -53,8 +74,10 @@ class Days:
                 self.view.snapshot(now_ms), Budget(workloads=40), victims_inline=self.inline
             )
             yield told(decision)
+            if self.forgets:
+                self.view.undone = FORGOTTEN
             self.view.apply(decision)
-            yield sorted(self.view.holders), sorted(self.view.evicting), now_ms
+            yield state(self.view)
             self._follow(decision)
 
     def _happen(self, number: int, now_ms: int) -> None:

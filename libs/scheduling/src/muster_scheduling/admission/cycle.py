@@ -115,7 +115,10 @@ class Entry:
 
 
 class Cycle:
-    """Judges and processes heads. Changes usage through the journal; the caller rolls back."""
+    """Judges and processes heads. Changes usage through the journal; the caller rolls back.
+
+    Usage moves without the marks while heads are processed: who is judged then is asked anew.
+    """
 
     def __init__(
         self,
@@ -161,7 +164,7 @@ class Cycle:
             self._process(entry)
             if mine and entry.verdict not in _CHARGED:
                 queue, usage = claims[entry.workload.id]
-                self._tree.add(self._tree.queues[queue], usage)
+                self._tree.try_add(self._tree.queues[queue], usage)
             done.append(entry)
         return [*done, *self._refused]
 
@@ -181,7 +184,10 @@ class Cycle:
         """Who of the same queue is next in this cycle, now that `entry` was processed."""
         reserved = entry.verdict is Verdict.RESERVED
         workload = self._followers.after(entry.workload, entry.queue, reserved=reserved)
-        return None if workload is None else self._nominated(workload, entry.queue)
+        if workload is None:
+            return None
+        self._tree.renew_all(entry.queue.node)
+        return self._nominated(workload, entry.queue)
 
     def nominate(self, workload: PendingWorkload, queue: QueueEntry) -> Entry:
         """What the workload could get on the usage of the moment (R-40)."""
@@ -405,7 +411,7 @@ class Cycle:
 
     def _take(self, entry: Entry) -> None:
         """Charge what the entry gets."""
-        self._tree.add(entry.queue.node, entry.assignment.usage)
+        self._tree.try_add(entry.queue.node, entry.assignment.usage)
         if self._view.board is not None:
             self._view.board.charge(entry.assignment.seats)
         if self._view.purse is not None:
@@ -414,7 +420,7 @@ class Cycle:
     def _hold_back(self, entry: Entry, usage: Vector) -> None:
         """Count what nobody holds yet, for the rest of the cycle."""
         seats = entry.assignment.seats
-        self._tree.add(entry.queue.node, usage)
+        self._tree.try_add(entry.queue.node, usage)
         if self._view.board is not None:
             self._view.board.charge(seats)
         self._claims.append((entry.queue.node, usage, seats))
@@ -426,7 +432,7 @@ class Cycle:
         """
         mark = self._view.journal.checkpoint()
         for node, usage, seats in self._claims:
-            self._tree.remove(node, usage)
+            self._tree.try_remove(node, usage)
             if self._view.board is not None:
                 self._view.board.release(seats)
         fits = self._has_quota(entry) and self._has_seats(entry)
@@ -453,7 +459,7 @@ class Cycle:
     def _let_go(self, victims: Mapping[str, Victim]) -> None:
         for victim in victims.values():
             holder = victim.workload
-            self._tree.remove(self._tree.queues[holder.cluster_queue], holder.usage)
+            self._tree.try_remove(self._tree.queues[holder.cluster_queue], holder.usage)
             if self._view.board is not None:
                 self._view.board.release(holder.seats)
 
@@ -477,10 +483,9 @@ class Cycle:
         journal = self._view.journal
         mark = journal.checkpoint()
         self._let_go(self._taken)
-        for victim_id, victim in self._taken.items():
+        for victim_id in self._taken:
             journal.put(self._view.gone, victim_id, True)  # noqa: FBT003 - a set of ids
-            holder = victim.workload
-            self._tree.renew(self._tree.queues[holder.cluster_queue], holder.usage)
+        self._tree.renew_all(entry.queue.node)
         entry.assignment, entry.victims = self._find(entry.workload, entry.queue, pinned=pinned)
         journal.rollback(mark)
         entry.recomputed = True

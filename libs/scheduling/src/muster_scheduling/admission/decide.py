@@ -91,14 +91,16 @@ def decide(
                 if draft.is_over(budget):
                     break
     finally:
-        view.journal.rollback(mark)
+        undone = view.journal.take_back(mark)
+    steps = tuple(draft.steps)
+    view.undone = (view.version, steps, undone)
     return Decision(
         groups=tuple(step for step in draft.steps if isinstance(step, EffectGroup)),
         explanations=draft.explanations,
         requeues=tuple(step for step in draft.steps if isinstance(step, Requeued)),
         seatings=tuple(s for s in draft.steps if isinstance(s, SeatWorkload | EvictUnseated)),
         migrations=tuple(step for step in draft.steps if isinstance(step, EvictVariant)),
-        steps=tuple(draft.steps),
+        steps=steps,
         settled=tuple(draft.settled),
         cycles=draft.cycles,
         looked_at=draft.looked_at,

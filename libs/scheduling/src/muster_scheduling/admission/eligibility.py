@@ -19,11 +19,22 @@ def obstacle(
     flavor: str,
 ) -> str:
     """Why the flavor cannot serve the pod set, or the empty string."""
+    if flavor in workload.avoided:
+        return f"no seats were found in flavor {flavor}"
+    return lasting_obstacle(view, workload, pod_set, entry, flavor)
+
+
+def lasting_obstacle(
+    view: AdmissionView,
+    workload: PendingWorkload,
+    pod_set: PodSetRequest,
+    entry: QueueEntry,
+    flavor: str,
+) -> str:
+    """What stands in the way of everybody of the workload's shape, or the empty string."""
     allowed = workload.allowed_flavors
     if allowed is not None and flavor not in allowed:
         return f"flavor {flavor} is not among the flavors that the workload allows"
-    if flavor in workload.avoided:
-        return f"no seats were found in flavor {flavor}"
     key = (pod_set.shape, entry.name, flavor)
     found = view.eligibility.get(key)
     if found is None:

@@ -1,6 +1,7 @@
 """Flavor assignment (R-26 to R-37): one flavor for every resource of every pod set."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from muster_domain.conditions import PendingReason
@@ -13,7 +14,7 @@ from muster_scheduling.admission.assignment import (
     PodSetAssignment,
     ResourceVerdict,
 )
-from muster_scheduling.admission.eligibility import obstacle
+from muster_scheduling.admission.eligibility import lasting_obstacle, obstacle
 from muster_scheduling.admission.modes import (
     BEST,
     MODE_OF,
@@ -39,6 +40,38 @@ _SUIT = {
 }
 
 _NOTHING_HELD: dict[str, PodSetAdmission] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAsk:
+    """What is asked of one resource group, in milli-units; `resource` is the first of it.
+
+    `barred` says by flavor why the workload's shape may not use it, empty where it may.
+    """
+
+    group: Group
+    resource: str
+    wanted: dict[str, int]
+    barred: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class UnitAsk:
+    """What pod sets that share their flavors ask together; nobody has the `uncovered` resources."""
+
+    unit: list[int]
+    groups: list[GroupAsk]
+    uncovered: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Asks:
+    """What a workload asks of a ClusterQueue, by pod set and by unit. Nobody changes it."""
+
+    sizes: list[int]
+    requests: list[dict[str, int]]
+    units: list[UnitAsk]
+
 
 Pinned = Sequence[Mapping[str, str]]
 """The only flavor that may be used, per pod set and resource."""
@@ -74,46 +107,90 @@ class FlavorAssigner:
         self._entry = entry
         self._oracle = oracle
         self._pinned = pinned
+        self._particular = pinned is not None or bool(replaced) or bool(workload.avoided)
         self._bookmark = usable_bookmark(view, workload, entry) if pinned is None else None
         self._fungibility = entry.queue.flavor_fungibility
 
     def assign(self, counts: Sequence[int] | None = None) -> Assignment:
         """Flavors for the whole workload, or for `counts` pods of each pod set."""
         assignment = Assignment(held=tuple(self._replaced.values()))
-        pod_sets = self._workload.pod_sets
-        sizes = [pod_set.count for pod_set in pod_sets] if counts is None else counts
-        requests = [self._requests(*sized) for sized in zip(pod_sets, sizes, strict=True)]
-        tried: list[Mapping[str, int]] = [{}] * len(pod_sets)
-        for unit in self._units():
-            failed = False
-            for index, result in self._assign_unit(unit, requests, sizes, assignment.usage):
+        asks = self._asks(counts)
+        tried: list[Mapping[str, int]] = [{}] * len(asks.requests)
+        failed = False
+        for ask in asks.units:
+            for index, result in self._assign_unit(ask, asks, assignment.usage):
                 assignment.pod_sets.append(result)
-                self._count(assignment, result)
-                tried[index] = {name: c.tried_index for name, c in result.choices.items()}
+                if result.choices:
+                    self._count(assignment, result)
+                    tried[index] = {name: c.tried_index for name, c in result.choices.items()}
                 failed = failed or result.reason is not None
             if failed:
                 break
         else:
-            self._check_topology(assignment)
-        reasons = [p.reason for p in assignment.pod_sets if p.reason is not None]
-        if reasons or not pod_sets:
-            assignment.reason = most_severe(reasons)
-        else:
-            assignment.mode = min([p.mode for p in assignment.pod_sets])
-            seat(self._view, self._workload, self._entry, assignment)
+            if self._view.catalog.topology_flavors:
+                self._check_topology(assignment)
+        self._conclude(assignment)
         root = self._entry.root
         assignment.bookmark = ScanBookmark(
             tuple(tried), self._view.generations.get(root, 0), self._view.cycles.get(root, 0)
         )
         return assignment
 
+    def _conclude(self, assignment: Assignment) -> None:
+        """The mode of the whole, and seats where admission finds them."""
+        reasons = [p.reason for p in assignment.pod_sets if p.reason is not None]
+        if reasons or not assignment.pod_sets:
+            assignment.reason = most_severe(reasons)
+            return
+        assignment.mode = min([p.mode for p in assignment.pod_sets])
+        if self._view.board is not None:
+            seat(self._view, self._workload, self._entry, assignment)
+
+    def _asks(self, counts: Sequence[int] | None) -> Asks:
+        """What it asks; of the whole workload it is the same for everybody of its shape."""
+        if counts is not None:
+            return self._worked_out(counts)
+        key = (self._entry.name, self._workload.shape)
+        found = self._view.asks.get(key)
+        if found is None:
+            found = self._worked_out([pod_set.count for pod_set in self._workload.pod_sets])
+            self._view.asks[key] = found
+        return found
+
+    def _worked_out(self, sizes: Sequence[int]) -> Asks:
+        requests = [
+            self._requests(*sized) for sized in zip(self._workload.pod_sets, sizes, strict=True)
+        ]
+        units: list[UnitAsk] = []
+        for unit in self._units():
+            summed = _sum(requests[index] for index in unit)
+            groups: dict[int, GroupAsk] = {}
+            uncovered: list[str] = []
+            for resource in sorted(summed):
+                group = self._entry.group_of.get(resource)
+                if group is None:
+                    uncovered.append(resource)
+                elif group.index not in groups:
+                    wanted = {name: summed[name] for name in summed if name in group.resources}
+                    barred = [self._barred(unit, flavor) for flavor in group.flavors]
+                    groups[group.index] = GroupAsk(group, resource, wanted, barred)
+            units.append(UnitAsk(unit, list(groups.values()), uncovered))
+        return Asks(list(sizes), requests, units)
+
+    def _barred(self, unit: list[int], flavor: str) -> str:
+        """Why nobody of the workload's shape may use the flavor here."""
+        for index in unit:
+            pod_set = self._workload.pod_sets[index]
+            why = lasting_obstacle(self._view, self._workload, pod_set, self._entry, flavor)
+            if why:
+                return why
+        return ""
+
     def _requests(self, pod_set: PodSetRequest, count: int) -> dict[str, int]:
         requests = pod_set.totals(count)
         groups = self._entry.group_of
         if "pods" in groups:
             requests["pods"] = count * 1000
-        if requests.keys() <= groups.keys():
-            return dict(sorted(requests.items()))
         ignore = self._view.policy.ignore_undeclared or (
             self._entry.queue.undeclared_resources is UndeclaredResources.IGNORE
         )
@@ -125,55 +202,38 @@ class FlavorAssigner:
 
     def _units(self) -> list[list[int]]:
         """Pod sets that share one `podSetGroupName` go together, in spec order (R-26)."""
-        pod_sets = self._workload.pod_sets
-        if len(pod_sets) == 1:
-            return [[0]]
         units: dict[str, list[int]] = {}
-        for index, pod_set in enumerate(pod_sets):
+        for index, pod_set in enumerate(self._workload.pod_sets):
             group = pod_set.group
             units.setdefault(f"group {group}" if group else f"alone {index}", []).append(index)
         return list(units.values())
 
     def _assign_unit(
-        self,
-        unit: list[int],
-        requests: list[dict[str, int]],
-        sizes: Sequence[int],
-        assumed: Mapping[FlavorResource, int],
-    ) -> Iterator[tuple[int, PodSetAssignment]]:
-        summed = requests[unit[0]] if len(unit) == 1 else _sum(requests[index] for index in unit)
+        self, ask: UnitAsk, asks: Asks, assumed: Mapping[FlavorResource, int]
+    ) -> list[tuple[int, PodSetAssignment]]:
         choices: dict[str, Choice] = {}
         attempts: list[Attempt] = []
-        reasons: list[PendingReason] = []
-        problem = ""
-        failed: set[int] = set()
-        for resource in sorted(summed):
-            group = self._entry.group_of.get(resource)
-            if resource in choices or (group is not None and group.index in failed):
-                continue
-            if group is None:
-                reasons.append(PendingReason.NO_MATCHING_FLAVOR)
-                problem = f"resource {resource} unavailable in ClusterQueue"
-                continue
-            wanted = {name: summed[name] for name in summed if name in group.resources}
-            if self._replaced:
-                wanted = {n: amount - self._held(unit, n) for n, amount in wanted.items()}
+        reasons = [PendingReason.NO_MATCHING_FLAVOR] * len(ask.uncovered)
+        for group in ask.groups:
             first = len(attempts)
-            found = self._scan(unit, group, resource, wanted, assumed, attempts)
+            found = self._scan(ask.unit, group, assumed, attempts)
             if found:
                 choices.update(found)
                 continue
-            failed.add(group.index)
             why = least_severe([a.reason for a in attempts[first:] if a.reason is not None])
             reasons.append(why or PendingReason.NO_MATCHING_FLAVOR)
-        reason = most_severe(reasons)
-        for index in unit:
-            name, asked = self._workload.pod_sets[index].name, requests[index]
-            own = {} if reasons else self._own_choices(asked, choices, grouped=len(unit) > 1)
-            yield (
-                index,
-                PodSetAssignment(name, sizes[index], asked, own, attempts, reason, problem),
+        reason, problem = most_severe(reasons), ""
+        if ask.uncovered:
+            problem = f"resource {ask.uncovered[-1]} unavailable in ClusterQueue"
+        assigned: list[tuple[int, PodSetAssignment]] = []
+        for index in ask.unit:
+            name, asked = self._workload.pod_sets[index].name, asks.requests[index]
+            own = {} if reasons else self._own_choices(asked, choices, grouped=len(ask.unit) > 1)
+            result = PodSetAssignment(
+                name, asks.sizes[index], asked, own, attempts, reason, problem
             )
+            assigned.append((index, result))
+        return assigned
 
     def _own_choices(
         self, requests: Mapping[str, int], choices: dict[str, Choice], *, grouped: bool
@@ -205,21 +265,23 @@ class FlavorAssigner:
     def _scan(
         self,
         unit: list[int],
-        group: Group,
-        resource: str,
-        wanted: dict[str, int],
+        ask: GroupAsk,
         assumed: Mapping[FlavorResource, int],
         attempts: list[Attempt],
     ) -> dict[str, Choice]:
         """Try the group's flavors from the bookmark on; the best one's choices (R-34)."""
-        best: dict[str, tuple[str, Outlook]] = {}
-        best_outlook = WORST
-        last = len(group.flavors) - 1
+        best: dict[str, Outlook] = {}
+        best_flavor, best_outlook = "", WORST
+        flavors, wanted = ask.group.flavors, ask.wanted
+        if self._replaced:
+            wanted = {n: amount - self._held(unit, n) for n, amount in wanted.items()}
+        last = len(flavors) - 1
         attempted = -1
-        for index in range(self._first(unit[0], resource), last + 1):
+        for index in range(self._first(unit[0], ask.resource), last + 1):
             attempted = index
-            flavor = group.flavors[index]
-            why = self._why_not(unit, flavor, resource)
+            flavor = flavors[index]
+            why = self._why_not(unit, flavor, ask.resource) if self._particular else ""
+            why = why or ask.barred[index]
             if why:
                 reason = PendingReason.NO_MATCHING_FLAVOR
                 attempts.append(Attempt(flavor, Suit.NO_FIT, 0, reason, why))
@@ -227,16 +289,15 @@ class FlavorAssigner:
             outlook, chosen, attempt = self._try(flavor, wanted, assumed)
             attempts.append(attempt)
             if not scan_goes_on(outlook, self._fungibility):
-                best = chosen
+                best, best_flavor = chosen, flavor
                 break
             if preferred(outlook, best_outlook, self._fungibility):
-                best, best_outlook = chosen, outlook
+                best, best_flavor, best_outlook = chosen, flavor, outlook
         tried_index = -1 if attempted == last else attempted
         found: dict[str, Choice] = {}
-        for name, (flavor, outlook) in best.items():
-            suit = outlook.suit
+        for name, (suit, borrow) in best.items():
             hopeless = suit is Suit.NO_CANDIDATES
-            found[name] = Choice(flavor, MODE_OF[suit], outlook.borrow, tried_index, hopeless)
+            found[name] = Choice(best_flavor, MODE_OF[suit], borrow, tried_index, hopeless)
         return found
 
     def _held(self, unit: list[int], resource: str) -> int:
@@ -251,6 +312,7 @@ class FlavorAssigner:
         return self._bookmark.tried[index].get(resource, -1) + 1
 
     def _why_not(self, unit: list[int], flavor: str, resource: str) -> str:
+        """Why this workload of all its shape may not use the flavor now."""
         if self._pinned is not None and self._pinned[unit[0]].get(resource, flavor) != flavor:
             return f"skipping flavor {flavor} as another was nominated for {resource}"
         for index in unit:
@@ -265,23 +327,24 @@ class FlavorAssigner:
 
     def _try(
         self, flavor: str, wanted: dict[str, int], assumed: Mapping[FlavorResource, int]
-    ) -> tuple[Outlook, dict[str, tuple[str, Outlook]], Attempt]:
+    ) -> tuple[Outlook, dict[str, Outlook], Attempt]:
         """The flavor's outlook is that of its worst resource (R-32)."""
         worst = BEST
-        chosen: dict[str, tuple[str, Outlook]] = {}
+        chosen: dict[str, Outlook] = {}
         verdicts: list[ResourceVerdict] = []
         reason: PendingReason | None = None
         for resource, amount in wanted.items():
             fr = (flavor, resource)
-            verdict = self._verdict(fr, assumed.get(fr, 0), amount)
+            verdict = self._verdict(fr, assumed.get(fr, 0) if assumed else 0, amount)
             verdicts.append(verdict)
-            outlook = Outlook(verdict.suit, verdict.borrow)
+            plain = verdict.suit is Suit.FIT and not verdict.borrow
+            outlook = BEST if plain else Outlook(verdict.suit, verdict.borrow)
             if outlook != worst and preferred(worst, outlook, self._fungibility):
                 worst = outlook
             if worst.suit is Suit.NO_FIT:
                 reason = verdict.reason
                 break
-            chosen[resource] = (flavor, outlook)
+            chosen[resource] = outlook
         if worst.suit is Suit.NO_FIT:
             chosen = {}
         attempt = Attempt(flavor, worst.suit, worst.borrow, reason, "", tuple(verdicts))

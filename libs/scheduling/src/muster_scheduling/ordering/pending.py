@@ -5,6 +5,7 @@ has, and the whole class is set aside in one step (R-48). So an operation costs 
 waits, and a trigger costs as much as there are classes, not workloads.
 """
 
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
 from heapq import merge
 
@@ -21,12 +22,13 @@ _Place = tuple[UsageKey, bool, OrderKey]
 class _ShapeClass:
     """Workloads that differ only in age, oldest first."""
 
-    __slots__ = ("blocked", "local_queue", "members", "shape")
+    __slots__ = ("blocked", "head", "local_queue", "members", "shape")
 
     def __init__(self, shape: str, local_queue: str, *, blocked: bool) -> None:
         self.shape = shape
         self.local_queue = local_queue
         self.members: Line[OrderKey] = empty_line(OrderKey)
+        self.head: OrderKey | None = None
         self.blocked = blocked
 
 
@@ -51,7 +53,7 @@ class PendingQueue:
         self._journal = journal
         self._classes: dict[str, _ShapeClass] = {}
         self._blocked: dict[str, None] = {}
-        self._heads: Line[_Head] = empty_line(_Head)
+        self._heads: list[_Head] = []
         self._parked: dict[str, None] = {}
         self._active = 0
 
@@ -96,7 +98,7 @@ class PendingQueue:
             return self._head_by_usage(sticky)
         if sticky is not None:
             return self.workloads[sticky]
-        return self.workloads[self._heads[0][0][2]] if len(self._heads) else None
+        return self.workloads[self._heads[0][0][2]] if self._heads else None
 
     def line(self) -> Iterator[PendingWorkload]:
         """Everybody in line, in order: the head first. Stale once the queue changes."""
@@ -241,11 +243,11 @@ class PendingQueue:
 
     def _enter(self, workload: PendingWorkload) -> None:
         self._enter_quietly(workload)
-        self._journal.called(self._leave_quietly, workload)
+        self._journal.called((self._leave_quietly, (workload,)), (self._enter_quietly, (workload,)))
 
     def _leave(self, workload: PendingWorkload) -> None:
         self._leave_quietly(workload)
-        self._journal.called(self._enter_quietly, workload)
+        self._journal.called((self._enter_quietly, (workload,)), (self._leave_quietly, (workload,)))
 
     def _enter_quietly(self, workload: PendingWorkload) -> None:
         line = self._line(workload)
@@ -255,35 +257,37 @@ class PendingQueue:
                 workload.shape, workload.local_queue, blocked=workload.shape in self._blocked
             )
             self._classes[line] = group
-        self._swap_head(line, group, workload.order, entering=True)
+        key, head = workload.order, group.head
+        group.members.add(key)
+        self._active += not group.blocked
+        if head is None or key < head:
+            self._lead(line, group, key)
 
     def _leave_quietly(self, workload: PendingWorkload) -> None:
         line = self._line(workload)
         group = self._classes[line]
-        self._swap_head(line, group, workload.order, entering=False)
-        if not len(group.members):
-            del self._classes[line]
-
-    def _swap_head(self, line: str, group: _ShapeClass, key: OrderKey, *, entering: bool) -> None:
         members = group.members
-        before = members[0] if len(members) else None
-        if entering:
-            members.add(key)
-        else:
-            members.remove(key)
-        if group.blocked:
-            return
-        self._active += 1 if entering else -1
-        after = members[0] if len(members) else None
-        if before != after:
-            if before is not None:
-                self._heads.remove((before, line))
-            if after is not None:
-                self._heads.add((after, line))
+        members.remove(workload.order)
+        self._active -= not group.blocked
+        if workload.order == group.head:
+            self._lead(line, group, members[0] if len(members) else None)
+            if group.head is None:
+                del self._classes[line]
+
+    def _lead(self, line: str, group: _ShapeClass, head: OrderKey | None) -> None:
+        """Let another of its members, or none, stand for a class."""
+        if not group.blocked:
+            heads = self._heads
+            if group.head is not None:
+                del heads[bisect_left(heads, (group.head, line))]
+            if head is not None:
+                insort(heads, (head, line))
+        group.head = head
 
     def _set_blocked(self, shape: str, *, blocked: bool) -> None:
         self._block_quietly(shape, blocked)
-        self._journal.called(self._block_quietly, shape, not blocked)
+        undo, redo = (shape, not blocked), (shape, blocked)
+        self._journal.called((self._block_quietly, undo), (self._block_quietly, redo))
 
     def _block_quietly(self, shape: str, blocked: bool) -> None:  # noqa: FBT001 - undo argument
         if blocked:
@@ -294,11 +298,13 @@ class PendingQueue:
             group = self._classes[line]
             group.blocked = blocked
             self._active += -len(group.members) if blocked else len(group.members)
-            head = (group.members[0], line)
+            if group.head is None:
+                continue
+            head = (group.head, line)
             if blocked:
-                self._heads.remove(head)
+                del self._heads[bisect_left(self._heads, head)]
             else:
-                self._heads.add(head)
+                insort(self._heads, head)
 
     def _lines_of(self, shape: str) -> list[str]:
         if self._usage_of is None:

@@ -2,7 +2,7 @@
 
 from muster_scheduling.quota.amounts import LEAST, bounded, minus, plus, quota_amount
 from muster_scheduling.quota.build import Members, build_tree
-from muster_scheduling.quota.journal import Journal
+from muster_scheduling.quota.journal import Journal, Undone
 from muster_scheduling.quota.tree import (
     FlavorResource,
     NodeKind,
@@ -21,6 +21,7 @@ __all__ = [
     "NodeQuota",
     "QuotaNode",
     "QuotaTree",
+    "Undone",
     "Vector",
     "bounded",
     "build_tree",

@@ -11,6 +11,13 @@ _ABSENT = object()
 _CALL = object()
 
 
+Step = tuple[Callable[..., object], tuple[object, ...]]
+"""A function and its arguments."""
+
+Undone = list[tuple[Any, Any, object]]
+"""What was taken back, in order: the mapping, the key and the value, or two steps."""
+
+
 class Journal:
     """Changes in order, newest last.
 
@@ -36,9 +43,9 @@ class Journal:
         self.entries.append((mapping, key, mapping[key]))
         del mapping[key]
 
-    def called(self, undo: Callable[..., object], *arguments: object) -> None:
-        """Say what takes back a step that was just made."""
-        self.entries.append((undo, arguments, _CALL))
+    def called(self, undo: Step, redo: Step) -> None:
+        """Say what takes back a step that was just made, and what makes it again."""
+        self.entries.append((undo, redo, _CALL))
 
     def rollback(self, mark: int) -> None:
         """Undo everything since the mark."""
@@ -51,9 +58,38 @@ class Journal:
             if old is _ABSENT:
                 del target[key]
             elif old is _CALL:
-                target(*key)
+                target[0](*target[1])
             else:
                 target[key] = old
+
+    def take_back(self, mark: int) -> "Undone":
+        """Undo everything since the mark, so that `do_again` can do it as it was."""
+        entries = self.entries
+        undone: Undone = []
+        while len(entries) > mark:
+            target, key, old = entries.pop()
+            if old is _CALL:
+                undone.append((target, key, old))
+                target[0](*target[1])
+                continue
+            undone.append((target, key, target.get(key, _ABSENT)))
+            if old is _ABSENT:
+                del target[key]
+            else:
+                target[key] = old
+        undone.reverse()
+        return undone
+
+    @staticmethod
+    def do_again(undone: "Undone") -> None:
+        """Do what was taken back, for good. The state must be as it was left then."""
+        for target, key, new in undone:
+            if new is _CALL:
+                key[0](*key[1])
+            elif new is _ABSENT:
+                del target[key]
+            else:
+                target[key] = new
 
     def settle(self) -> None:
         """Keep everything done so far for good."""

@@ -257,6 +257,10 @@ class QuotaTree:
             entries.append((marks, fr, marks.get(fr, 0)))
             marks[fr] = next(self._next_mark)
 
+    def renew_all(self, node: QuotaNode) -> None:
+        """Say that anything may have changed in the node's tree."""
+        self.renew(node, node.root.potential)
+
     def _changed(self, node: QuotaNode, fr: FlavorResource, by: int) -> None:
         marks = node.root.marks
         before = marks.get(fr, 0)

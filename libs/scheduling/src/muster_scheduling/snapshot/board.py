@@ -118,8 +118,10 @@ class TopologyBoard:
                 if flavor != seat.flavor and not shared:
                     continue
                 for leaf, usage in snapshot.usage(seat.assignment, seat.requests).items():
-                    before = snapshot.capacity.charge(leaf, scale(usage, sign))
-                    self._journal.called(snapshot.capacity.set_used, leaf, before)
+                    capacity, change = snapshot.capacity, scale(usage, sign)
+                    before = capacity.charge(leaf, change)
+                    undo = (capacity.set_used, (leaf, before))
+                    self._journal.called(undo, (capacity.charge, (leaf, change)))
 
 
 def seats_of(found: FoundSeats, wanted: Wanted) -> tuple[Seats, ...]:

@@ -136,6 +136,9 @@ class Catalog:
         if configuration.volcano_queues:
             self.flavors.setdefault(VOLCANO_FLAVOR, volcano_flavor())
         self.topologies = configuration.topologies
+        self.topology_flavors = frozenset(
+            name for name, flavor in self.flavors.items() if flavor.topology_name
+        )
         derived, derived_cohorts = volcano_members(configuration.volcano_queues)
         queues = {**configuration.cluster_queues, **derived}
         self.cohorts: dict[str, Cohort] = {**configuration.cohorts, **derived_cohorts}

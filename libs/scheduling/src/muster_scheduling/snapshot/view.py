@@ -28,12 +28,16 @@ from muster_scheduling.snapshot.workloads import (
 
 if TYPE_CHECKING:
     from muster_domain.states import Admission
-    from muster_scheduling.admission.decision import Decision
+    from muster_scheduling.admission.decision import Decision, Step
+    from muster_scheduling.admission.flavors import Asks
     from muster_scheduling.preemption.victims import Answer
-    from muster_scheduling.quota import FlavorResource
+    from muster_scheduling.quota import FlavorResource, Undone
     from muster_scheduling.snapshot.purse import Purse
 
 _ELIGIBILITY_MAX = 200_000
+_ASKS_MAX = 20_000
+
+_NOTHING_UNDONE: "tuple[int, tuple[Step, ...], Undone]" = (0, (), [])
 
 
 class AdmissionView:
@@ -55,6 +59,8 @@ class AdmissionView:
         self.dirty: dict[str, None] = {}
         self.gone: dict[str, bool] = {}
         self.eligibility: dict[tuple[str, str, str], str] = {}
+        self.asks: dict[tuple[str, str], Asks] = {}
+        """What workloads ask of a ClusterQueue, by its name and their shape."""
         self.answers: dict[tuple[str, FlavorResource], Answer] = {}
         """What victim search found for the last head of a queue that lacked a pair."""
         self.board: TopologyBoard | None = None
@@ -62,6 +68,8 @@ class AdmissionView:
         self.purse: Purse | None = None
         """What budgets have left; whoever decides puts in what holds at the moment."""
         self.version = 0
+        self.undone = _NOTHING_UNDONE
+        """The version at which something was decided last, the steps, and what they changed."""
         self._flush: dict[str, None] = {}
         self._due: list[tuple[int, str]] = []
         self._load(configuration)
@@ -287,8 +295,18 @@ class AdmissionView:
         return Snapshot(self, now_ms, self.version)
 
     def apply(self, decision: "Decision") -> None:
-        """Make what a decision changed true here, after it was committed."""
-        decision.replay(self)
+        """Make what a decision changed true here, after it was committed.
+
+        What it did and took back is done again as it was, where nothing has changed since then.
+        """
+        version, steps, undone = self.undone
+        if steps is decision.steps and version == self.version:
+            self.journal.do_again(undone)
+            for root in decision.settled:
+                self.dirty.pop(root, None)
+        else:
+            decision.replay(self)
+        self.undone = _NOTHING_UNDONE
         self._settle()
 
     def shares_turns(self, entry: QueueEntry) -> bool:
@@ -355,7 +373,8 @@ class AdmissionView:
         if self.board is not None:
             self.board.release(holder.seats)
             self.board.charge(seats)
-        self.journal.called(self._set_seats, holder, holder.seats)
+        undo, redo = (holder, holder.seats), (holder, seats)
+        self.journal.called((self._set_seats, undo), (self._set_seats, redo))
         holder.seats = seats
 
     def second_pass_done(self, workload_id: str) -> None:
@@ -415,6 +434,7 @@ class AdmissionView:
         self.tree: QuotaTree = self.catalog.tree
         self.journal: Journal = self.tree.journal
         self.eligibility.clear()
+        self.asks.clear()
         self.answers.clear()
         if self.board is not None:
             self.board.attach(self.journal)
@@ -455,6 +475,8 @@ class AdmissionView:
     def _settle(self) -> None:
         if len(self.eligibility) > _ELIGIBILITY_MAX:
             self.eligibility.clear()
+        if len(self.asks) > _ASKS_MAX:
+            self.asks.clear()
         self.journal.settle()
         self.version += 1
 
