@@ -54,8 +54,8 @@ def page() -> FitPage:
 def test_every_place_says_what_fits_what_is_free_why_not_and_who_is_there() -> None:
     assert fit_lines(page()) == [
         "largest  gang of this shape that finds seats now: 2 of 4 pods, all in one rack: b/r1",
-        "place    the whole floor: 2 of 4 fit; 8 of 16 GPUs free",
-        "place      block b: 2 of 4 fit; 8 of 16 GPUs free",
+        "place    the whole floor: 2 of 4 fit in all of it; 8 of 16 GPUs free",
+        "place      block b: 2 of 4 fit in all of it; 8 of 16 GPUs free",
         "place        rack r1: 2 of 4 fit; 8 of 16 GPUs free",
         (
             "place        rack r2: 0 of 4 fit; 6 of 16 GPUs free; "
@@ -109,6 +109,28 @@ def test_of_one_that_runs_only_the_places_where_it_sits_are_drawn() -> None:
     assert [(place.name, place.who) for place in block.inside] == [
         ("r2", "2 of its pods here; here: nlp/eval")
     ]
+
+
+def test_around_the_domain_that_must_hold_all_of_it_there_is_no_more_room_than_inside() -> None:
+    whole = replace(SOME, pods=4)
+    rows = (domain(whole), domain(whole, "b"), domain(SOME, "b", "r1"), domain(SOME, "b", "r2"))
+    found = fit_map(FitPage(ways=(WAY,), domains=rows, total=4), 100)
+    (block,) = found.halls[0].places
+    assert found.floor is not None
+    assert (found.floor.room, block.room) == (Room.SOME, Room.SOME)
+    assert block.fits == "4 of 4 fit in all of it"
+    fitting = (*rows[:2], domain(whole, "b", "r1"))
+    best = replace(WAY, largest=4, message="")
+    found = fit_map(FitPage(ways=(best,), domains=fitting, total=3), 100)
+    assert found.floor is not None
+    assert (found.floor.room, found.halls[0].places[0].room) == (Room.ALL, Room.ALL)
+
+
+def test_large_numbers_of_cards_are_written_out() -> None:
+    many = domain(SOME, free_milli={GPU: 76_800_000}, allocatable_milli={GPU: 80_000_000})
+    anywhere = replace(WAY, pod_sets=(replace(ASKED, level="", required=False),))
+    lines = fit_lines(FitPage(ways=(anywhere,), domains=(many,), total=1))
+    assert lines[1] == "place    the whole floor: 2 of 4 fit; 76800 of 80000 GPUs free"
 
 
 def test_several_ways_and_pod_sets_are_told_apart() -> None:

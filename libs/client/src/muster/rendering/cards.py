@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from muster.rendering.words import gpus_milli, is_gpu
+from muster.rendering.words import count, gpus_milli, is_gpu
 from muster_contracts.queries import DeviceRow, InstanceRow, NodeRow
 from muster_domain.mig import MIG_PREFIX
 from muster_domain.nodes import DeviceHealth, NodeCondition
@@ -49,7 +49,7 @@ def cards_in(nodes: Iterable[NodeRow]) -> tuple[int, int]:
 
 def of_cards(free_milli: int, total_milli: int) -> str:
     """So many of so many cards, parts as decimals: `2.375/4`; a dash where there are none."""
-    return f"{_decimal(free_milli)}/{_decimal(total_milli)}" if total_milli else "-"
+    return f"{count(free_milli)}/{count(total_milli)}" if total_milli else "-"
 
 
 def geometry(node: NodeRow) -> str:
@@ -86,8 +86,3 @@ def turns_on(node: NodeRow) -> str:
 
 def _percent(milli: int) -> str:
     return f"{milli // 10} %"
-
-
-def _decimal(milli: int) -> str:
-    whole, part = divmod(milli, 1000)
-    return f"{whole}.{part:03}".rstrip("0").rstrip(".")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from muster.rendering.floor import short_level
-from muster.rendering.words import is_gpu
+from muster.rendering.words import count, is_gpu
 from muster_contracts.fit import DomainFit, FitPage, PodSetAsked, PodSetFit, Way
 from muster_contracts.pod_environment import GPU_RESOURCE
 from muster_domain.quantity import format_quantity
@@ -130,8 +130,14 @@ def fit_lines(page: FitPage) -> list[str]:
 
 
 def _floor(page: FitPage) -> Place | None:
+    """All nodes; a gang that must share a domain has as much room here as in the best of them."""
     whole = page.domains[0] if page.domains else None
-    return _place(whole, page.ways) if whole is not None and whole.nodes else None
+    if whole is None or not whole.nodes:
+        return None
+    place = _place(whole, page.ways, wider=bool(_required(page.ways)))
+    if place.room is Room.ALL and all(way.largest < way.asked for way in page.ways):
+        return replace(place, room=Room.SOME)
+    return place
 
 
 def _halls(page: FitPage) -> tuple[Hall, ...]:
@@ -186,10 +192,16 @@ def _matters(row: DomainFit) -> bool:
 
 
 def _hall(name: str, rows: Sequence[DomainFit], ways: Sequence[Way]) -> Hall:
+    """The places of a topology; one around those that the gang must share has as much as they."""
+    depths = [len(row.path) for row in rows if row.level in _required(ways)]
+    shared = max(depths, default=0)
     inside: dict[tuple[str, ...], list[Place]] = {}
     for row in sorted(rows, key=lambda row: len(row.path), reverse=True):
-        place = _place(row, ways)
+        wider = len(row.path) < shared
+        place = _place(row, ways, wider=wider)
         inner = tuple(sorted(inside.pop(row.path, ()), key=lambda place: place.path))
+        if wider and place.room is Room.ALL and not any(one.room is Room.ALL for one in inner):
+            place = replace(place, room=Room.SOME)
         inside.setdefault(row.path[:-1], []).append(replace(place, inside=inner))
     levels = {row.level: None for row in sorted(rows, key=lambda row: len(row.path))}
     return Hall(
@@ -199,16 +211,22 @@ def _hall(name: str, rows: Sequence[DomainFit], ways: Sequence[Way]) -> Hall:
     )
 
 
-def _place(row: DomainFit, ways: Sequence[Way]) -> Place:
+def _required(ways: Sequence[Way]) -> set[str]:
+    return {asked.level for way in ways for asked in way.pod_sets if asked.required}
+
+
+def _place(row: DomainFit, ways: Sequence[Way], *, wider: bool) -> Place:
+    """A domain in words; `wider` when the gang must share one inside it."""
     counts = [sum(each.pods for each in fits) for fits in row.fits]
     best = max(range(len(counts)), key=lambda number: counts[number], default=None)
     pairs = tuple(zip(ways[best].pod_sets, row.fits[best], strict=True)) if best is not None else ()
+    fits = _fits(row, ways)
     return Place(
         level=row.level,
         path=row.path,
         room=_room(pairs),
         pods=counts[best] if best is not None else 0,
-        fits=_fits(row, ways),
+        fits=f"{fits} in all of it" if wider and any(counts) else fits,
         free=_free(row, ways),
         why=_why(pairs),
         who=_who(row),
@@ -245,7 +263,7 @@ def _free(row: DomainFit, ways: Sequence[Way]) -> str:
     names = list(mains) or list(row.allocatable_milli)
     cards = [name for name in names if is_gpu(name)] or names
     told = [
-        f"{format_quantity(row.free_milli.get(name, 0))} of {format_quantity(total)} {_noun(name)}"
+        f"{_number(name, row.free_milli.get(name, 0))} of {_number(name, total)} {_noun(name)}"
         for name in cards
         if (total := row.allocatable_milli.get(name, 0))
     ]
@@ -262,7 +280,7 @@ def _why(pairs: Sequence[tuple[PodSetAsked, PodSetFit]]) -> str:
     crowded = found.usable > 0 and found.largest_free_milli < each
     told: list[str] = []
     if crowded:
-        most, wanted = format_quantity(found.largest_free_milli), format_quantity(each)
+        most, wanted = (_number(asked.main, n) for n in (found.largest_free_milli, each))
         told.append(f"at most {most} {_noun(asked.main)} on one node, {wanted} asked")
     for text, nodes in found.refused.items():
         predicate, _, detail = text.partition(": ")
@@ -283,6 +301,10 @@ def _who(row: DomainFit) -> str:
 
 def _flavors(way: Way) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for asked in way.pod_sets for name in asked.flavors))
+
+
+def _number(resource: str, milli: int) -> str:
+    return count(milli) if is_gpu(resource) else format_quantity(milli)
 
 
 def _noun(resource: str) -> str:

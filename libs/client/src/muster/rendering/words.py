@@ -24,17 +24,23 @@ def gpus_milli(resources: Mapping[str, int]) -> int:
     return sum(quantity for name, quantity in resources.items() if is_gpu(name))
 
 
+def count(milli: int) -> str:
+    """So many cards, parts of one as decimals: `2.375`."""
+    whole, part = divmod(milli, 1000)
+    return f"{whole}.{part:03}".rstrip("0").rstrip(".")
+
+
 def gpus(resources: Mapping[str, int]) -> str:
     """Number of cards, or a dash."""
     cards = gpus_milli(resources)
-    return format_quantity(cards) if cards else "-"
+    return count(cards) if cards else "-"
 
 
 def asks(resources: Mapping[str, int]) -> str:
     """What is asked for in one line, cards first: `8 x nvidia.com/gpu, cpu 4`."""
     names = sorted(resources, key=lambda name: (not is_gpu(name), name))
     parts = [
-        f"{format_quantity(resources[name])} x {name}"
+        f"{count(resources[name])} x {name}"
         if is_gpu(name)
         else f"{name} {format_quantity(resources[name])}"
         for name in names
