@@ -1,5 +1,7 @@
 """What the submitters were promised, held against the log, the streams and the stores."""
 
+import subprocess
+import sys
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -209,6 +211,24 @@ async def differing_books(stack: Stack, folder: Path) -> list[str]:
     finally:
         await fresh.close()
         await kept.close()
+
+
+def rebuilt_otherwise(stack: Stack) -> list[str]:
+    """What admission kept otherwise than the command that rebuilds it makes it; it is stopped."""
+    names = stack.names(Service.ADMISSION)
+    for name in names:
+        stack.process(name).stop()
+    done = subprocess.run(
+        (sys.executable, "-m", "muster_admission.rebuild"),
+        env=dict(stack.process(names[0]).spec.environment),
+        capture_output=True,
+        text=True,
+        timeout=BOOKS_S,
+        check=False,
+    )
+    said = done.stdout.splitlines()
+    holds = [f"{partition}: 0 holds" for partition in PARTITIONS]
+    return [] if (done.returncode, said) == (0, holds) else [*said, done.stderr[-2000:]]
 
 
 def is_input(received: Received) -> bool:

@@ -1,4 +1,8 @@
-"""The house that is broken: two teams in one cohort, one alone, fewer GPUs than quota."""
+"""The house that is broken: two teams in one cohort, one alone, fewer GPUs than quota.
+
+LocalQueues take turns, and two budgets pay for everybody of a team, so that all that admission can
+keep is kept.
+"""
 
 from muster_contracts.subjects import Service
 from muster_stack.plan import StackOptions
@@ -76,6 +80,37 @@ apiVersion: kueue.x-k8s.io/v1beta2
 kind: WorkloadPriorityClass
 metadata: {name: urgent}
 value: 100
+---
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+admissionFairSharing: {usageHalfLifeTime: 60s, usageSamplingInterval: 10s}
+---
+apiVersion: muster.dev/v1alpha1
+kind: PriceList
+metadata: {name: house}
+spec:
+  currency: EUR
+  flavors:
+    any:
+      nvidia.com/gpu: {hourly: "1.40"}
+      cpu: {hourly: "0.02"}
+      memory: {hourly: "0.003", per: 1Gi}
+---
+apiVersion: muster.dev/v1alpha1
+kind: Budget
+metadata: {name: red}
+spec:
+  namespace: red
+  currency: EUR
+  windows: [{period: month, limit: "1000000.00"}, {period: 1h, limit: "1000000.00"}]
+---
+apiVersion: muster.dev/v1alpha1
+kind: Budget
+metadata: {name: blue}
+spec:
+  namespace: blue
+  currency: EUR
+  windows: [{period: 24h, limit: "1000000.00"}]
 """
 
 _QUEUE = """
@@ -86,6 +121,7 @@ spec:
   cohortName: "{cohort}"
   queueingStrategy: BestEffortFIFO
   namespaceSelector: {{}}
+  admissionScope: {{admissionMode: UsageBasedAdmissionFairSharing}}
   resourceGroups:
     - coveredResources: ["nvidia.com/gpu", "cpu", "memory"]
       flavors:

@@ -23,7 +23,7 @@ from muster_stack.stack import Stack
 from muster_testing.waiting import wait_until, wait_until_async
 
 from . import house
-from .checks import broken_promises, differing_books
+from .checks import broken_promises, differing_books, rebuilt_otherwise
 from .faults import FAULTS, Fault
 from .traffic import Traffic, draw
 
@@ -91,6 +91,7 @@ async def test_nothing_is_lost_and_nothing_happens_twice(
     findings = await asyncio.to_thread(examine, stack, api)
     check, wrong = await broken_promises(stack, plans, traffic.accepted)
     wrong += await differing_books(stack, tmp_path)
+    wrong += await asyncio.to_thread(rebuilt_otherwise, stack)
     story.say(f"log: {dict(sorted(check.counts.items()))}")
     story.say(f"evictions: {dict(Counter(findings.audit.eviction_reasons))}")
     assert not findings.broken

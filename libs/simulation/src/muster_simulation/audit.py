@@ -33,6 +33,8 @@ class Audit:
     """Facts in, broken invariants out (`INV-n` to the first thing that broke it)."""
 
     queues: Mapping[str, ClusterQueue]
+    books_until: Mapping[str, int] = field(default_factory=dict[str, int])
+    """The version up to which a partition's books are wanted; without one, all of them."""
     records: dict[str, Record] = field(default_factory=dict[str, Record])
     broken: dict[str, str] = field(default_factory=dict[str, str])
     submitted: set[str] = field(default_factory=set[str])
@@ -68,6 +70,8 @@ class Audit:
                 fact = codec.decode_event(name, received.body)
                 if isinstance(fact, events.NodeRegistered):
                     self._registered(fact.node)
+                if isinstance(fact, BooksKept):
+                    self._kept(fact)
                 self._take(fact)
         return self
 
@@ -75,6 +79,10 @@ class Audit:
         for card in node.devices:
             for profile in card.profiles:
                 self._slices[node.name, card.index, profile.name] = profile.slices
+
+    def _kept(self, fact: BooksKept) -> None:
+        if fact.version <= self.books_until.get(fact.partition, fact.version):
+            note(self.books.setdefault(fact.partition, {}), fact)
 
     def conclude(self) -> dict[str, str]:
         """What is broken, at the end of a log after which nothing more happens."""
@@ -92,8 +100,6 @@ class Audit:
 
     def _take(self, fact: events.Event) -> None:
         match fact:
-            case BooksKept(partition=partition):
-                note(self.books.setdefault(partition, {}), fact)
             case events.WorkloadSubmitted():
                 self._submitted(fact)
             case events.GangPlaced():

@@ -2,20 +2,24 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from muster_admission.rebuild import books_of
+from muster_contracts import subjects
 from muster_contracts.partitions import PARTITIONS, PLACEMENT_SHARD
 from muster_contracts.stored import records_of
 from muster_contracts.streams import EVENTS
 from muster_contracts.subjects import Service
 from muster_domain.states import Finished
 from muster_ledger.redis_store import RedisStore
+from muster_ledger.store import OUTBOX_READ_MAX, OUTBOX_START, Image
 from muster_manifests.catalogue import ObjectCatalogue
 from muster_runtime.bus import Bus
 from muster_runtime.objects import ObjectFeed
+from muster_runtime.reader import Received
 from muster_simulation.audit import Audit
 from muster_stack.bus import joined
 from muster_stack.demo.api import FINISHED, Api, Json
@@ -69,18 +73,38 @@ async def _read_back(bus: Bus, store: RedisStore, api: Api) -> Findings:
     reading = asyncio.create_task(feed.run())
     await feed.wait_complete(OBJECTS_WAIT_S)
     reading.cancel()
+    images = {partition: await store.load(partition) for partition in PARTITIONS}
+    unsaid = [said for partition in PARTITIONS for said in await _outbox(store, partition)]
     log = await bus.read_to_end(EVENTS.name, *EVENTS.subjects)
-    audit = Audit(dict(catalogue.cluster_queues)).read(log)
+    versions = {partition: image.version for partition, image in images.items()}
+    audit = Audit(dict(catalogue.cluster_queues), versions).read([*log, *unsaid])
     broken = dict(audit.conclude())
-    await _compare_stores(store, audit, broken)
+    await _compare_stores(store, images, audit, broken)
     await asyncio.to_thread(_compare_answers, api, broken)
     return Findings(audit=audit, broken=broken)
 
 
-async def _compare_stores(store: RedisStore, audit: Audit, broken: dict[str, str]) -> None:
+async def _outbox(store: RedisStore, partition: str) -> list[Received]:
+    """What a partition has committed and not yet published: the log is read after it."""
+    entries = await store.read_outbox(partition, OUTBOX_START, OUTBOX_READ_MAX)
+    return [
+        Received(
+            sequence=0,
+            subject=entry.message.subject,
+            headers=entry.message.headers,
+            body=entry.message.body,
+            published_ms=0,
+        )
+        for entry in entries
+        if entry.message.subject == subjects.books_kept(partition)
+    ]
+
+
+async def _compare_stores(
+    store: RedisStore, images: Mapping[str, Image], audit: Audit, broken: dict[str, str]
+) -> None:
     """The store must be what follows from the log, and hold nothing once all has ended."""
-    for partition in PARTITIONS:
-        image = await store.load(partition)
+    for partition, image in images.items():
         for name in audit.kept_otherwise(partition, books_of(image.fields)):
             broken.setdefault("INV-9", f"{partition}: {name} differs from the log")
         for identity, record in records_of(image.fields).items():
