@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from muster_domain.checks import CheckState
+from muster_domain.checks import any_failed
 from muster_domain.conditions import EvictionReason, PreemptionReason
 from muster_domain.pod_defaults import LimitRange
 from muster_domain.quantity import parse_quantity_milli
@@ -234,10 +234,8 @@ def pending_of(record: WorkloadRecord, policy: Policy, place: int = 0) -> Pendin
     workload.gated = policy.preemption_gates and bool(status.preemption_gates)
     requeued = status.condition("Requeued")
     workload.held_back = requeued is not None and requeued.status is ConditionStatus.FALSE
-    answers = {check.state for check in status.admission_checks}
-    if answers & {CheckState.RETRY, CheckState.REJECTED}:
-        workload.inadmissible = "The workload has failed admission checks"
-    workload.inadmissible = workload.inadmissible or record.submission.misconfigured
+    workload.failed_checks = any_failed(check.state for check in status.admission_checks)
+    workload.inadmissible = record.submission.misconfigured
     return workload
 
 

@@ -142,6 +142,11 @@ def all_ready(checks: Iterable[CheckStatus]) -> bool:
     return all(check.state is CheckState.READY for check in checks)
 
 
+def any_failed(states: Iterable[CheckState]) -> bool:
+    """Whether somebody asked for another try or rejected (R-40): such a workload is not tried."""
+    return any(state in (CheckState.RETRY, CheckState.REJECTED) for state in states)
+
+
 def conflict_of(
     workload: Workload,
     updates: Iterable[PodSetUpdate],

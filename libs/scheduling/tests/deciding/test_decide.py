@@ -26,6 +26,7 @@ from muster_scheduling.admission import (
     decide,
     violations,
 )
+from muster_scheduling.admission.cycle import Cycle, Verdict
 
 from .builders import FR, K, job, queue, running, view_of, waiting
 
@@ -278,3 +279,26 @@ def test_trees_do_not_wait_for_each_other() -> None:
     running(view, job("r", "a", 4))
     waiting(view, job("stuck", "a", 4), *(job(f"w{n}", "b", 1, created=n) for n in range(4)))
     assert reserved(decided(view)) == ["w0", "w1", "w2", "w3"]
+
+
+@pytest.mark.parametrize(
+    ("failed", "stop", "reason"),
+    [
+        (True, StopPolicy.NONE, PendingReason.PENDING_EVALUATION),
+        (False, StopPolicy.NONE, PendingReason.MISCONFIGURED),
+        (True, StopPolicy.HOLD, PendingReason.PENDING_EVALUATION),
+        (False, StopPolicy.HOLD, PendingReason.SUSPENDED),
+    ],
+)
+def test_why_a_workload_is_not_even_looked_at(
+    failed: bool,  # noqa: FBT001 - a column
+    stop: StopPolicy,
+    reason: PendingReason,
+) -> None:
+    view = view_of([replace(queue("q", 4), stop_policy=stop)])
+    (workload,) = waiting(view, job("a", "q", 1))
+    workload.inadmissible = "asks more than its limit"
+    workload.failed_checks = failed
+    cycle = Cycle(view, 0, victims_inline=True)
+    entry = cycle.nominate(workload, view.catalog.queues["q"])
+    assert (entry.verdict, entry.reason) == (Verdict.INADMISSIBLE, reason)

@@ -206,8 +206,8 @@ class Cycle:
         self, workload: PendingWorkload, queue: QueueEntry
     ) -> tuple[Verdict, PendingReason] | None:
         """Why its flavors are not even looked at."""
-        if workload.inadmissible:
-            return Verdict.INADMISSIBLE, PendingReason.MISCONFIGURED
+        if workload.failed_checks:
+            return Verdict.INADMISSIBLE, PendingReason.PENDING_EVALUATION
         if queue.inactive:
             return Verdict.INADMISSIBLE, suspension(queue.inactive)
         catalog = self._view.catalog
@@ -218,6 +218,8 @@ class Cycle:
             selector.requirements and not selector.matches(catalog.labels_of(workload.namespace))
         ):
             return Verdict.WRONG_NAMESPACE, PendingReason.MISCONFIGURED
+        if workload.inadmissible:
+            return Verdict.INADMISSIBLE, PendingReason.MISCONFIGURED
         return None
 
     def _search(

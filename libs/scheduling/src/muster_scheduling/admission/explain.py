@@ -95,6 +95,8 @@ def _message(entry: Entry) -> str:
     if said is not None:
         return said
     if entry.verdict is Verdict.INADMISSIBLE:
+        if entry.workload.failed_checks:
+            return "an admission check has sent it back or rejected it"
         return entry.workload.inadmissible or f"ClusterQueue {entry.queue.name} is inactive"
     volcano = volcano_queue_name(entry.queue.name)
     text = "; ".join(

@@ -87,6 +87,8 @@ class PendingWorkload:
     `held_back` keeps it out of the line whatever the time.
     `has_quota` marks one that already holds quota (`granted`) and comes back for seats: for all, or
     for those of `lost_node`. Flavors in `avoided` have quota and no seats.
+    `failed_checks`: an admission check asked for another try or rejected it, and that still stands.
+    `inadmissible` says why no queue may take it as it is.
     """
 
     workload: Workload
@@ -113,6 +115,7 @@ class PendingWorkload:
     replaces: str = ""
     has_quota: bool = False
     gated: bool = False
+    failed_checks: bool = False
     inadmissible: str = ""
     order: OrderKey = field(default=(0, 0, ""))
 
