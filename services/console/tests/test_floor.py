@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
-from muster_console.floor import BOXES_DRAWN, NODES_DRAWN, Part, View, floor
+import pytest
+
+from muster_console.floor import BOXES_DRAWN, NODES_DRAWN, Part, View, floor, head, wanted
 from muster_contracts.floor import DomainPage, DomainRow
 from muster_contracts.queries import CardShare, DeviceRow, InstanceRow, NodePage, NodeRow
 from muster_domain.nodes import DeviceHealth, NodeCondition
@@ -136,10 +138,10 @@ def test_a_domain_is_opened_by_its_path() -> None:
     assert floor(*house(), View(topology="other", path=("b",))).topologies == ()
 
 
-def test_a_node_is_found_by_a_part_of_its_name() -> None:
-    drawn = floor(*house(), View(name="n"))
-    assert (drawn.topologies, drawn.listed_total) == ((), 3)
-    assert [each.node.name for each in floor(*house(), View(name="n2")).listed] == ["n2"]
+def test_nodes_that_were_found_by_name_are_a_list() -> None:
+    page, domains = house()
+    drawn = floor(replace(page, total=700), domains, View(name="n"))
+    assert (drawn.topologies, len(drawn.listed), drawn.listed_total) == ((), 3, 700)
 
 
 def test_a_large_floor_is_drawn_as_domains_that_open() -> None:
@@ -156,7 +158,39 @@ def test_a_large_floor_is_drawn_as_domains_that_open() -> None:
     assert [each.node.name for each in opened.nodes] == ["n-r249"]
 
 
-def test_a_long_list_comes_in_pages() -> None:
-    page = page_of(*(node(f"n{number:04}", card(0)) for number in range(NODES_DRAWN + 5)))
-    second = floor(page, NO_DOMAINS, View(offset=NODES_DRAWN))
-    assert (len(second.listed), second.listed_total) == (5, NODES_DRAWN + 5)
+def whole(nodes: int, ready: int) -> DomainPage:
+    row = DomainRow(
+        topology="", level="", path=(), nodes=nodes, ready=ready, largest=(),
+        allocatable_milli={GPU: 8000, "nvidia.com/mig-1g.10gb": 7000}, free_milli={GPU: 3000},
+    )  # fmt: skip
+    return DomainPage(pods=(), domains=(row,), total=1)
+
+
+LARGE = whole(NODES_DRAWN + 1, NODES_DRAWN)
+
+
+@pytest.mark.parametrize(
+    ("domains", "view", "asked"),
+    [
+        (whole(2, 2), ALL, {}),
+        (LARGE, ALL, {"outside": "true"}),
+        (LARGE, View(offset=200), {"outside": "true", "offset": "200"}),
+        (LARGE, View(name="n1", offset=200), {"contains": "n1", "offset": "200"}),
+        (LARGE, View(topology="dc", path=("b", "r1")), {"topology": "dc", "in": "b/r1"}),
+    ],
+)
+def test_no_more_nodes_are_asked_for_than_are_drawn(
+    domains: DomainPage, view: View, asked: dict[str, str]
+) -> None:
+    found = wanted(domains, view)
+    assert found.pop("limit") == str(NODES_DRAWN)
+    assert {name: text for name, text in found.items() if (name, text) != ("offset", "0")} == asked
+
+
+def test_a_large_floor_is_told_in_numbers_without_its_nodes() -> None:
+    found = head(page_of(), LARGE)
+    assert (found.nodes, found.away, found.free) == (201, {"not ready": 1}, "3/8")
+    drained = replace(node("n1", card(0)), condition=NodeCondition.CORDONED)
+    found = head(page_of(drained, node("n2", card(0))), whole(2, 1))
+    assert (found.nodes, found.away, found.free) == (2, {"cordoned": 1}, "1/2")
+    assert head(page_of(), NO_DOMAINS).nodes == 0

@@ -72,6 +72,27 @@ def test_every_node_says_where_it_is(house: House) -> None:
     assert node_of(house, "lonely").domains == {}
 
 
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ({"contains": "a"}, ["a0", "a1"]),
+        ({"topology": "dc"}, ["a0", "a1", "b0"]),
+        ({"topology": "dc", "path": ("b", "r2")}, ["b0"]),
+        ({"topology": "HyperNode", "path": ("spine", "s1")}, ["a0", "a1"]),
+        ({"topology": "dc", "path": ("b", "r9")}, []),
+        ({"topology": "nowhere", "path": ("b",)}, []),
+        ({"outside": True}, ["lonely"]),
+        ({"names": ("a0", "b0"), "contains": "b"}, ["b0"]),
+    ],
+)
+def test_nodes_are_found_by_name_and_by_place(
+    house: House, question: dict[str, Any], names: list[str]
+) -> None:
+    page = codec.decode(NodePage, answer_nodes(house.machine, question))
+    assert [row.name for row in page.nodes] == names
+    assert page.total == len(names)
+
+
 def test_a_domain_counts_what_is_free_on_nodes_that_take_pods(house: House) -> None:
     house.run(workload("one", gpus=3))
     house.hear_node(events.DrainRequested(node="a1", drained=True), "a1")

@@ -203,6 +203,10 @@ class Client:
         """All nodes, or those of these names that are known."""
         return self._get(NodePage, "/v1/nodes", {"name": tuple(names)})
 
+    def some_nodes(self, parameters: Parameters) -> NodePage:
+        """Some nodes. `parameters`: contains, topology, in, outside, limit, offset."""
+        return self._get(NodePage, "/v1/nodes", parameters)
+
     def domains(self, pods: Sequence[str] = ()) -> DomainPage:
         """The domains of the topologies, and the largest gangs of these pods that fit now.
 

@@ -120,11 +120,19 @@ class SeatsQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesQuestion:
-    """Which part of the list of nodes, sorted by name; `names` takes only these, none takes all."""
+    """Which part of the list of nodes, sorted by name; `names` takes only these, none takes all.
+
+    `contains` takes those with it in their names, `topology` those in the domain with this `path`,
+    `outside` those that are in no topology.
+    """
 
     limit: int = NODES_PAGE_MAX
     offset: int = 0
     names: tuple[str, ...] = ()
+    contains: str = ""
+    topology: str = ""
+    path: tuple[str, ...] = ()
+    outside: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -462,7 +470,7 @@ class NodeRow:
 class NodePage:
     """Nodes, sorted by name, and the largest gang of one-GPU pods that would fit now.
 
-    `total` counts all nodes; 0 where the page holds them all.
+    `total` counts all nodes that were asked for; 0 where the page holds them all.
     """
 
     nodes: tuple[NodeRow, ...]

@@ -16,10 +16,12 @@ from muster.rendering.cards import (
     parts_of_card,
     turns_on,
 )
-from muster.rendering.floor import Place, floor_map, short_level, team_of, teams_on
+from muster.rendering.floor import Place, conditions, floor_map, short_level, team_of, teams_on
+from muster.rendering.words import gpus_milli
 from muster_console.drawing import WHOLE, Segment, segments
-from muster_contracts.floor import DomainPage
+from muster_contracts.floor import DomainPage, DomainRow
 from muster_contracts.queries import DeviceRow, NodePage, NodeRow
+from muster_domain.mig import MIG_PREFIX
 from muster_domain.nodes import DeviceHealth
 from muster_domain.quantity import format_quantity
 
@@ -126,6 +128,28 @@ class TopologyBoxes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The whole floor in numbers: nodes, those that take no pods by why, and cards."""
+
+    nodes: int
+    away: Mapping[str, int]
+    free: str
+
+
+def head(page: NodePage, domains: DomainPage) -> Head:
+    """The whole floor; of a large one it is not known why nodes take no pods."""
+    if not domains.domains:
+        return Head(nodes=0, away={}, free="")
+    whole = domains.domains[0]
+    if len(page.nodes) == whole.nodes:
+        away = {found.value: number for found, number in conditions(page.nodes).items()}
+        return Head(nodes=whole.nodes, away=away, free=of_cards(*cards_in(page.nodes)))
+    missing = whole.nodes - whole.ready
+    away = {"not ready": missing} if missing else {}
+    return Head(nodes=whole.nodes, away=away, free=of_cards(*cards_of_all(whole)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Floor:
     """The chosen part: topologies, a page of the nodes in none or found by name, and the teams.
 
@@ -139,32 +163,49 @@ class Floor:
     kinds: frozenset[str]
 
 
+def wanted(domains: DomainPage, view: View) -> dict[str, str]:
+    """The nodes that are drawn of a part of the floor, as the API is asked for them."""
+    page = {"limit": str(NODES_DRAWN), "offset": str(view.offset)}
+    if view.name:
+        return {**page, "contains": view.name}
+    if view.topology:
+        return {"limit": str(NODES_DRAWN), "topology": view.topology, "in": "/".join(view.path)}
+    return page if _is_small(domains.domains[:1]) else {**page, "outside": "true"}
+
+
 def floor(page: NodePage, domains: DomainPage, view: View) -> Floor:
-    """The nodes as a plan of the room; one letter and colour for each team that holds a card."""
+    """The nodes as a plan of the room; one letter and colour for each team that holds a card.
+
+    `page` has the nodes that are `wanted`.
+    """
     teams = _teams(page.nodes)
     draw = _Drawing({team.name: team for team in teams})
     found = floor_map(page, domains)
     topologies: list[TopologyBoxes] = []
-    listed: Sequence[NodeRow] = found.outside
-    if view.name:
-        listed = [node for node in page.nodes if view.name in node.name]
-    else:
-        for topology in found.topologies:
-            places = topology.places
-            if view.topology:
-                places = _at(places, view.path) if topology.name == view.topology else ()
-            if places:
-                levels = tuple(map(short_level, topology.levels))
-                topologies.append(draw.topology(topology.name, levels, places))
-        listed = () if view.topology else listed
-    drawn = listed[view.offset : view.offset + NODES_DRAWN]
+    for topology in found.topologies if not view.name else ():
+        places = topology.places
+        if view.topology:
+            places = _at(places, view.path) if topology.name == view.topology else ()
+        if places:
+            levels = tuple(map(short_level, topology.levels))
+            topologies.append(draw.topology(topology.name, levels, places))
+    listed: Sequence[NodeRow] = page.nodes if view.name else found.outside
+    listed_total = len(listed)
+    if view.name or not _is_small(domains.domains[:1]):
+        listed_total = page.total
+    if view.topology:
+        listed, listed_total = (), 0
     return Floor(
         topologies=tuple(topologies),
-        listed=tuple(draw.node(node) for node in drawn),
-        listed_total=len(listed),
+        listed=tuple(draw.node(node) for node in listed),
+        listed_total=listed_total,
         teams=teams,
         kinds=frozenset(draw.kinds),
     )
+
+
+def _is_small(rows: Iterable[DomainRow]) -> bool:
+    return sum(row.nodes for row in rows) <= NODES_DRAWN
 
 
 def _teams(nodes: Iterable[NodeRow]) -> tuple[Team, ...]:
@@ -199,7 +240,7 @@ class _Drawing:
     def topology(
         self, name: str, levels: tuple[str, ...], places: Sequence[Place]
     ) -> TopologyBoxes:
-        with_nodes = sum(1 for place in places for _ in place.everybody()) <= NODES_DRAWN
+        with_nodes = _is_small(place.row for place in places)
         depth = _levels_drawn(places)
         boxes = [self._box(place, depth - 1, with_nodes) for place in places[:BOXES_DRAWN]]
         return TopologyBoxes(
@@ -208,7 +249,7 @@ class _Drawing:
 
     def _box(self, place: Place, depth: int, with_nodes: bool) -> DomainBox:  # noqa: FBT001 - handed down
         row = place.row
-        free, total = cards_in(place.everybody())
+        free, total = cards_in(place.everybody()) if with_nodes else cards_of_all(row)
         inside = place.inside[:BOXES_DRAWN] if depth > 0 else []
         return DomainBox(
             topology=row.topology,
@@ -286,6 +327,15 @@ _WITHOUT_HOLDER: Mapping[str, str] = {
     DeviceHealth.HELD_BY_OTHERS: "others",
     DeviceHealth.FAILED: "failed",
 }
+
+
+def cards_of_all(row: DomainRow) -> tuple[int, int]:
+    """Cards of a whole domain in milli-units, free and all, without those that are divided."""
+    free, total = (
+        gpus_milli({name: found for name, found in of.items() if not name.startswith(MIG_PREFIX)})
+        for of in (row.free_milli, row.allocatable_milli)
+    )
+    return free, total
 
 
 def _gap(slices: int, of: int) -> Part:

@@ -10,12 +10,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from muster.errors import Refused, Unreachable
-from muster.rendering.cards import cards_in, of_cards
 from muster.rendering.explain import SEEKING, explain
 from muster.rendering.fit import fit_map, largest_lines, left_out
-from muster.rendering.floor import conditions, largest_gangs
+from muster.rendering.floor import largest_gangs
 from muster_console import drawing, money
-from muster_console.floor import NODES_DRAWN, View, floor
+from muster_console.floor import NODES_DRAWN, View, floor, head, wanted
 from muster_console.reading import given
 from muster_console.rendering import render
 from muster_console.session import Reads, Token
@@ -119,19 +118,23 @@ def nodes(  # noqa: PLR0913 - one parameter for each choice
     token: Token,
     *,
     topology: Text = "",
-    inside: Annotated[list[Text] | None, Query(alias="in", max_length=16)] = None,
+    inside: Annotated[str, Query(alias="in", max_length=2000)] = "",
     name: Text = "",
     offset: Annotated[int, Query(ge=0)] = 0,
 ) -> Response:
     """Who sits where, what is free, and the largest gang that fits."""
-    page, domains = reading.nodes(token), reading.domains(token)
-    view = View(topology=topology, path=tuple(inside or ()), name=name, offset=offset)
+    view = View(
+        topology=topology,
+        path=tuple(part for part in inside.split("/") if part),
+        name=name,
+        offset=offset,
+    )
+    domains = reading.domains(token)
+    page = reading.nodes(token, given(wanted(domains, view)))
     values = {
         "floor": floor(page, domains, view),
         "view": view,
-        "page": page,
-        "free": of_cards(*cards_in(page.nodes)),
-        "conditions": conditions(page.nodes),
+        "head": head(page, domains),
         "gangs": largest_gangs(domains),
         "rows_max": NODES_DRAWN,
     }

@@ -63,9 +63,9 @@ class Reading:
         except Unreachable:
             return None
 
-    def nodes(self, token: str) -> NodePage:
-        """All nodes."""
-        return self._read(Client.nodes, token)
+    def nodes(self, token: str, parameters: Parameters) -> NodePage:
+        """The nodes that are meant, as the API understands it."""
+        return self._read(Client.some_nodes, token, parameters)
 
     def domains(self, token: str) -> DomainPage:
         """The domains of the topologies, and the largest gangs that fit now."""

@@ -19,6 +19,7 @@ from muster_contracts.fit import Asked, AskedQuestion, DomainFit, FitPage, FitQu
 from muster_contracts.floor import DomainPage, DomainRow, DomainsQuestion
 from muster_contracts.partitions import PARTITIONS, PLACEMENT_SHARD
 from muster_contracts.queries import (
+    NODES_PAGE_MAX,
     CostQuestion,
     CostReport,
     LedgerReport,
@@ -223,20 +224,20 @@ class Owners:
             silent=answers.silent,
         )
 
-    async def nodes(self, names: tuple[str, ...] = ()) -> NodePage:
-        """All nodes, or those of these names that are known, by name. Raises `Transient`."""
+    async def nodes(self, question: NodesQuestion, limit: int | None = None) -> NodePage:
+        """The nodes that are meant, by name, from the question's offset on; at most `limit`.
+
+        Raises `Transient`.
+        """
         nodes: list[NodeRow] = []
         while True:
-            page = await self._ask(
-                NodePage,
-                Service.PLACEMENT,
-                Query.NODES,
-                PLACEMENT_SHARD,
-                NodesQuestion(offset=len(nodes), names=names),
-            )
+            left = NODES_PAGE_MAX if limit is None else min(NODES_PAGE_MAX, limit - len(nodes))
+            part = replace(question, offset=question.offset + len(nodes), limit=left)
+            page = await self._ask(NodePage, Service.PLACEMENT, Query.NODES, PLACEMENT_SHARD, part)
             nodes += page.nodes
-            if not page.nodes or len(nodes) >= page.total:
-                return replace(page, nodes=tuple(nodes), total=len(nodes))
+            done = part.offset + len(page.nodes) >= page.total or len(nodes) == limit
+            if not page.nodes or done:
+                return replace(page, nodes=tuple(nodes))
 
     async def domains(self, pods: tuple[Resources, ...]) -> DomainPage:
         """All domains, with the largest gangs of these pods. Raises what placement raises."""

@@ -50,9 +50,10 @@ def nodes(machine: PlacementMachine, question: dict[str, Any]) -> bytes:
     asked = codec.decode_object(NodesQuestion, question)
     _check_page(asked.offset, asked.limit, NODES_PAGE_MAX, "nodes")
     floor = machine.floor
-    names = sorted(floor.nodes.keys() & set(asked.names) if asked.names else floor.nodes)
-    chosen = names[asked.offset : asked.offset + asked.limit]
     plan, row = _plan(machine), floor.table.columns.row
+    known = floor.nodes.keys() & set(asked.names) if asked.names else floor.nodes
+    names = sorted(name for name in known if _is_meant(asked, name, plan.places[row[name]]))
+    chosen = names[asked.offset : asked.offset + asked.limit]
     one_card = _fits(machine, _ONE_CARD)
     page = NodePage(
         nodes=tuple(_row(machine, floor.nodes[name], plan.places[row[name]]) for name in chosen),
@@ -60,6 +61,15 @@ def nodes(machine: PlacementMachine, question: dict[str, Any]) -> bytes:
         total=len(names),
     )
     return codec.encode(page)
+
+
+def _is_meant(asked: NodesQuestion, name: str, places: Mapping[str, Path]) -> bool:
+    if asked.contains not in name or (asked.outside and places):
+        return False
+    if not asked.topology:
+        return True
+    path = places.get(asked.topology)
+    return path is not None and path[: len(asked.path)] == asked.path
 
 
 def domains(machine: PlacementMachine, question: dict[str, Any]) -> bytes:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 
 from muster_contracts.api import AppliedObject, FlowView, ObjectList, ObjectView
 from muster_contracts.floor import PODS_ASKED_MAX, DomainPage
-from muster_contracts.queries import NAMED_NODES_MAX, NodePage
+from muster_contracts.queries import NodePage, NodesQuestion
 from muster_domain.errors import NotFound
 from muster_gateway import events
 from muster_gateway.access import Caller, Right
@@ -14,6 +14,7 @@ from muster_gateway.bodies import checked_name, pod_of
 from muster_gateway.changes import Effect
 from muster_gateway.composition import Gateway
 from muster_gateway.http.dependencies import Gate, InNamespace, Who, Why
+from muster_gateway.http.parameters import NodeParameters
 from muster_gateway.kinds import is_namespaced, kind_of
 from muster_gateway.local_queue_status import with_status
 from muster_gateway.submitting import OF_SUBMITTERS
@@ -24,9 +25,6 @@ from muster_manifests.catalogue import ObjectKey, StoredObject
 router = APIRouter(tags=["objects"])
 _READ_TIMEOUT_S = 5.0
 _POD_LENGTH_MAX = 500
-Names = Annotated[
-    tuple[Annotated[str, Query(max_length=253)], ...], Query(max_length=NAMED_NODES_MAX)
-]
 Pods = Annotated[
     tuple[Annotated[str, Query(max_length=_POD_LENGTH_MAX)], ...], Query(max_length=PODS_ASKED_MAX)
 ]
@@ -92,10 +90,13 @@ async def flow(name: str, gateway: Gate, caller: Who, namespace: InNamespace) ->
 
 
 @router.get("/v1/nodes")
-async def nodes(gateway: Gate, caller: Who, name: Names = ()) -> NodePage:
-    """All nodes, or those with a `name`, and who sits where."""
+async def nodes(
+    gateway: Gate, caller: Who, parameters: Annotated[NodeParameters, Query()]
+) -> NodePage:
+    """All nodes, or those that are meant, and who sits where."""
     caller.need(Right.READ)
-    return nodes_for(caller, await gateway.owners.nodes(name))
+    found = await gateway.owners.nodes(parameters.question, parameters.limit)
+    return nodes_for(caller, found)
 
 
 @router.get("/v1/nodes/domains")
@@ -126,7 +127,7 @@ async def _say(
 ) -> AppliedObject:
     caller.need(Right.OPERATE)
     checked_name(node, "node")
-    known = await gateway.owners.nodes((node,))
+    known = await gateway.owners.nodes(NodesQuestion(names=(node,)))
     if node not in {row.name for row in known.nodes}:
         raise NotFound(f"there is no node {node!r}; see muster nodes")
     message = events.drain(node, drained=drained, by=caller.name, cause=cause)

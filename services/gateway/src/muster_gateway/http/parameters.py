@@ -1,15 +1,16 @@
 """Query parameters of the paths that take many."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from muster_contracts.queries import Phase
+from muster_contracts.queries import NAMED_NODES_MAX, NodesQuestion, Phase
 from muster_domain.money import IdlePolicy
 from muster_gateway.bodies import USER_LENGTH_MAX
 from muster_gateway.http.dependencies import DEFAULT_NAMESPACE
 
 TEXT_MAX = 253
+_PATH_MAX = 2000
 
 
 class SubmitParameters(BaseModel):
@@ -45,6 +46,37 @@ class ListParameters(BaseModel):
     phase: list[Phase] = Field(default_factory=list[Phase], description="Any of these; none is all")
     limit: int = Field(default=200, ge=1, le=1000)
     offset: int = Field(default=0, ge=0)
+
+
+class NodeParameters(BaseModel):
+    """Which nodes; without any all of them."""
+
+    name: list[Annotated[str, Field(max_length=TEXT_MAX)]] = Field(
+        default_factory=list[str], max_length=NAMED_NODES_MAX, description="These"
+    )
+    contains: str = Field(default="", max_length=TEXT_MAX, description="In their names")
+    topology: str = Field(default="", max_length=TEXT_MAX, description="Those in this topology")
+    inside: str = Field(
+        default="",
+        alias="in",
+        max_length=_PATH_MAX,
+        description="In this domain of it: its path from the widest down, as in b1/r3",
+    )
+    outside: bool = Field(default=False, description="Those in no topology")
+    limit: int | None = Field(default=None, ge=1, description="At most so many")
+    offset: int = Field(default=0, ge=0)
+
+    @property
+    def question(self) -> NodesQuestion:
+        """What placement is asked."""
+        return NodesQuestion(
+            names=tuple(self.name),
+            contains=self.contains,
+            topology=self.topology,
+            path=tuple(part for part in self.inside.split("/") if part),
+            outside=self.outside,
+            offset=self.offset,
+        )
 
 
 class ChargingParameters(BaseModel):
