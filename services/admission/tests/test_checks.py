@@ -332,3 +332,32 @@ def test_a_queue_whose_capacity_check_follows_nothing_says_so_and_admits_when_it
     )
     house.cycle()
     assert house.kind() == "reserved"
+
+
+def test_a_check_that_the_queue_does_not_want_any_more_holds_nobody_up(house: House) -> None:
+    answer(house, "approval")
+    house.configure(declared(AdmissionCheckRule(name="approval")))
+    assert [check.name for check in reserved(house).checks] == ["approval"]
+    assert len(house.facts(events.ChecksPassed)) == 1
+    house.restart()
+    assert len(house.facts(events.ChecksPassed)) == 1
+
+
+def test_a_check_that_the_queue_wants_now_is_asked_of_who_still_waits(house: House) -> None:
+    answer(house, "licences")
+    names = ("licences", "approval", "export")
+    house.configure(declared(*(AdmissionCheckRule(name=name) for name in names)))
+    states = [CheckState.READY, CheckState.PENDING, CheckState.PENDING]
+    assert [check.state for check in reserved(house).checks] == states
+    assert [check.name for check in house.decisions[-1].checks] == list(names)
+    answer(house, "approval")
+    house.configure(declared(AdmissionCheckRule(name="late")))
+    answer(house, "late")
+    assert len(house.facts(events.ChecksPassed)) == 1
+
+
+def test_who_waits_for_seats_is_not_asked_anew(house: House) -> None:
+    answer(house, "licences")
+    answer(house, "approval")
+    house.configure(declared(AdmissionCheckRule(name="late")))
+    assert [check.name for check in reserved(house).checks] == ["licences", "approval"]

@@ -452,3 +452,8 @@ def test_checks_may_take_as_long_as_they_like_about_more_pods(checked: House) ->
     agree(checked, 1)
     checked.cycle(checked.settings.reservation_timeout_ms)
     assert sought(checked) == [1, 2]
+
+
+def test_a_check_of_more_pods_that_nobody_wants_any_more_holds_nobody_up(checked: House) -> None:
+    checked.configure(replace(checked.configuration, cluster_queues={"cq": cluster_queue(gpus=8)}))
+    assert sought(checked) == [1]

@@ -33,6 +33,14 @@ def checks_for(
     return tuple(_asking_for(book, record.workload, check, pods) for check in asked)
 
 
+def kept_answers(
+    known: tuple[CheckStatus, ...], wanted: tuple[CheckStatus, ...]
+) -> tuple[CheckStatus, ...]:
+    """The checks that are wanted, with what is known of those that were asked before."""
+    before = {check.name: check for check in known}
+    return tuple(before.get(check.name, check) for check in wanted)
+
+
 def _asking_for(
     book: Book, workload: Workload, check: CheckStatus, counts: Mapping[str, int]
 ) -> CheckStatus:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from muster_admission import resize
 from muster_admission.activity import deactivate
-from muster_admission.asking import provisioning_of
+from muster_admission.asking import checks_for, kept_answers, provisioning_of
 from muster_admission.book import Book
 from muster_admission.ending import evict
 from muster_contracts import events
@@ -61,6 +61,34 @@ def check_answered(book: Book, fact: events.CheckAnswered, now_ms: int) -> None:
         _apply_to_more(book, record, replace(held, resize=step), answer, now_ms)
 
 
+def follow_queues(book: Book, now_ms: int) -> None:
+    """Ask those who still wait for checks about what their queues want now, and about no more.
+
+    Answers that were given hold. Who waits for nothing any more goes on.
+    """
+    for workload_id in sorted(book.view.holders):
+        record = book.records[workload_id]
+        if record.cluster_queue not in book.view.catalog.queues:
+            continue
+        held = record.state
+        if isinstance(held, Reserved) and not all_ready(held.checks):
+            pods = {pod_set.name: pod_set.count for pod_set in held.admission.pod_sets}
+            wanted = checks_for(book, record, held.admission, pods, now_ms)
+            checks = kept_answers(held.checks, wanted)
+            if checks != held.checks:
+                _go_on(book, record, replace(held, checks=checks), now_ms)
+        elif isinstance(held, Admitted) and isinstance(held.resize, Resizing):
+            resize.follow_queue(book, record, held, held.resize, now_ms)
+
+
+def _go_on(book: Book, record: Record, held: Reserved, now_ms: int) -> None:
+    if all_ready(held.checks):
+        _pass(book, record, replace(held, checked_at_ms=now_ms), now_ms)
+        return
+    after = book.become(record, held, now_ms)
+    book.announcer.decision(after, None, now_ms)
+
+
 def _asked(held: Reserved | Admitted) -> tuple[CheckStatus, ...]:
     """Every check of the attempt, and of the pods that it is to have besides."""
     more = held.resize if isinstance(held, Admitted) else None
@@ -106,8 +134,8 @@ def _apply(book: Book, record: Record, answer: CheckStatus, now_ms: int) -> None
             reason = EvictionReason.ADMISSION_CHECK
             evict(book, replace(record, state=state), reason, again, now_ms, message=told)
         case CheckState.READY | CheckState.PENDING:
-            if isinstance(held, Reserved) and all_ready(held.checks):
-                _pass(book, record, replace(held, checked_at_ms=now_ms), now_ms)
+            if isinstance(held, Reserved):
+                _go_on(book, record, held, now_ms)
                 return
             after = book.become(record, held, now_ms)
             book.announcer.decision(after, None, now_ms)

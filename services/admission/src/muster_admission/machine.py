@@ -3,6 +3,7 @@
 from muster_admission import intake
 from muster_admission.book import Book
 from muster_admission.budget_turn import heard
+from muster_admission.checks import follow_queues
 from muster_admission.cycle import ASK_AGAIN_AFTER_MS, Turn, no_victims, run_cycle
 from muster_admission.metrics import AdmissionMetrics
 from muster_admission.settings import AdmissionSettings
@@ -50,6 +51,7 @@ class AdmissionMachine:
         self.configured_at = sequence
         self.book.configure(configuration, sequence, now_ms)
         enforce_stops(self.book, now_ms)
+        follow_queues(self.book, now_ms)
 
     def ingest(self, received: Received, now_ms: int) -> None:
         """Take in one fact. Raises `InvalidValue` when it cannot be read."""

@@ -9,7 +9,7 @@ until placement has said that the pods are gone. Idempotent by (workload id, att
 from collections.abc import Mapping
 from dataclasses import replace
 
-from muster_admission.asking import checks_for
+from muster_admission.asking import checks_for, kept_answers
 from muster_admission.book import Book
 from muster_admission.lifecycle import retry_ms
 from muster_admission.settings import NeverFits
@@ -79,16 +79,31 @@ def granted(book: Book, record: Record, admission: Admission, now_ms: int) -> No
     held = record.state
     if not isinstance(held, Admitted) or not isinstance(held.resize, Growing):
         raise AssertionError(f"{record.workload.key} was decided on while it asked for nothing")  # noqa: TRY004
-    done, seated_now = held.reclaimable, held.placement.counts
+    done = held.reclaimable
     counts = {p.name: p.count + done.get(p.name, 0) for p in admission.pod_sets}
-    more = {name: max(0, count - seated_now.get(name, 0)) for name, count in counts.items()}
     state = _told(replace(held, admission=admission), counts)
-    checks = tuple(
-        replace(check, resize=state.resizes)
-        for check in checks_for(book, record, admission, more, now_ms)
-    )
+    checks = _checks_for_more(book, record, state, counts, now_ms)
     state = next_step(record.workload, _asking(state, checks, now_ms), now_ms)
     say_resized(book, record, state, now_ms, in_view=True)
+
+
+def follow_queue(book: Book, record: Record, held: Admitted, step: Resizing, now_ms: int) -> None:
+    """Ask about more pods what the queue wants to be asked now, while somebody has not agreed."""
+    if all_ready(step.checks):
+        return
+    checks = _checks_for_more(book, record, held, step.counts, now_ms)
+    checks = kept_answers(step.checks, checks)
+    if checks != step.checks:
+        say_resized(book, record, _asking(held, checks, now_ms), now_ms)
+
+
+def _checks_for_more(
+    book: Book, record: Record, held: Admitted, counts: Mapping[str, int], now_ms: int
+) -> tuple[CheckStatus, ...]:
+    seats = held.placement.counts
+    more = {name: max(0, count - seats.get(name, 0)) for name, count in counts.items()}
+    asked = checks_for(book, record, held.admission, more, now_ms)
+    return tuple(replace(check, resize=held.resizes) for check in asked)
 
 
 def checked(book: Book, record: Record, held: Admitted, now_ms: int) -> None:
