@@ -315,6 +315,14 @@ def test_the_nodes_of_the_shard_make_room_first(how: object, mine: str, hard: bo
     assert evicted(run_session(replace(cluster, shard=shard), how)) == [mine]  # pyright: ignore[reportArgumentType]
 
 
+def test_of_its_own_pods_a_gang_takes_only_who_has_to_go() -> None:
+    """The gang lacks a pod more than fits, so it is left to wait; nothing is kept for its part."""
+    own = gang("high", 3, [pod("high", f"high-{n}", "cpu=2") for n in range(3)])
+    cluster = snapshot([node("n", "cpu=4")], [own])
+    plan = run_session(cluster, configure("preempt", "gang priority predicates"))
+    assert (plan.evictions, plan.pipelines) == ((), ())
+
+
 def test_of_equal_nodes_the_one_whose_pod_matters_least_makes_room() -> None:
     plan = decide(
         [("n1", "cpu=1"), ("n2", "cpu=1"), ("n3", "cpu=1")],

@@ -25,7 +25,7 @@ from muster_scheduling.volcano.room import (
     rounds,
 )
 from muster_scheduling.volcano.session import Session
-from muster_scheduling.volcano.statement import Statement
+from muster_scheduling.volcano.statement import Deed, Statement
 
 
 def preempt(session: Session) -> None:
@@ -70,11 +70,17 @@ class _Rounds:
             statement.discard()
 
     def take_from_itself(self, job: Job) -> None:
-        """Less important tasks of the job give way, one task at a time."""
+        """Less important tasks of the job give way, one task at a time.
+
+        A task for which nobody has to is left to allocate, which seats gangs whole.
+        """
         tasks = self._pending(job)
         while tasks:
             room = self._room(tasks.pop(), lambda other: other.job is job)
             if room is None:
+                return
+            if not any(operation.deed is Deed.EVICT for operation in room.operations):
+                room.discard()
                 return
             room.commit()
 
