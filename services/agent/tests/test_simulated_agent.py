@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from muster_agent.runtimes.simulated import DURATION, EXIT_CODE, STOP_DURATION
+from muster_agent.runtimes.simulated import DURATION, EXIT_CODE, START_DURATION, STOP_DURATION
 from muster_contracts.commands import ControlAction
 from muster_testing.servers import KillableServer
 
@@ -53,13 +53,14 @@ async def test_annotations_say_how_a_pod_runs(bench: Bench, prefix: str) -> None
     node = f"{prefix}-0"
     bench.start_agent(agent_simulate=two_nodes(prefix))
     await until(lambda: bench.registrations(node))
-    failing, endless, wrong = (f"{node}-1-{rank}" for rank in range(3))
+    failing, endless, wrong, pending = (f"{node}-1-{rank}" for rank in range(4))
     slow = {DURATION: "100000", STOP_DURATION: "100000"}
     await bench.say(
         node,
         run_pod(failing, annotations={DURATION: "30", EXIT_CODE: "4"}),
         run_pod(endless, annotations=slow),
         run_pod(wrong, annotations={DURATION: "soon"}),
+        run_pod(pending, annotations={START_DURATION: "100000"}),
     )
     assert (await bench.end_of(failing)).exit_code == 4
     assert "'soon' is not a whole number" in (await bench.end_of(wrong)).message
@@ -67,6 +68,9 @@ async def test_annotations_say_how_a_pod_runs(bench: Bench, prefix: str) -> None
     await bench.say(node, stop_pod(endless, grace_ms=100))
     end = await bench.end_of(endless)
     assert (end.exit_code, end.stopped) == (137, True)
+    await bench.say(node, stop_pod(pending))
+    assert (await bench.end_of(pending)).stopped
+    assert bench.started(pending) == []
 
 
 async def test_a_node_without_power_is_silent_and_has_lost_its_pods(

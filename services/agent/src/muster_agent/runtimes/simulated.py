@@ -16,6 +16,8 @@ from muster_contracts.commands import RunPod
 
 DURATION = "muster.dev/simulated-duration-ms"
 EXIT_CODE = "muster.dev/simulated-exit-code"
+START_DURATION = "muster.dev/simulated-start-ms"
+"""How long the pod takes to begin; none by default."""
 STOP_DURATION = "muster.dev/simulated-stop-ms"
 """How long the pod takes to end when it is asked to; none by default."""
 
@@ -51,16 +53,25 @@ class SimulatedRuntime:
             return
         try:
             duration_ms = _annotation(task, DURATION, self._duration_ms)
+            start_ms = _annotation(task, START_DURATION, 0)
             exit_code = _annotation(task, EXIT_CODE, 0)
         except ValueError as error:
             self._end_in(0, task, EXIT_CANNOT_RUN, str(error))
             return
         if self._divide is not None and task.pod.instances:
             self._divide(task.pod)
-        now_ms = self._now_ms()
-        since_ms = now_ms if task.since_ms is None else task.since_ms
-        self._end_in(since_ms + duration_ms - now_ms, task, exit_code)
-        self._observe(RunBegan(task.id))
+
+        def begin() -> None:
+            now_ms = self._now_ms()
+            since_ms = now_ms if task.since_ms is None else task.since_ms
+            self._end_in(since_ms + duration_ms - now_ms, task, exit_code)
+            self._observe(RunBegan(task.id))
+
+        if start_ms and task.since_ms is None:
+            timers = self._timers.setdefault(task.id.pod_uid, {})
+            timers[task.id] = asyncio.get_running_loop().call_later(start_ms / 1000, begin)
+        else:
+            begin()
 
     def stop(self, task: RunTask, *, kill: bool) -> None:
         """As `Runtime`."""
