@@ -336,7 +336,7 @@ class House(Premises):
         guest.held_ms += self.now_ms - guest.admitted_ms
         self.view.release(identity)
         self._count(guest)
-        if self.table.gang(identity) is not None:
+        if self._places and self.table.gang(identity) is not None:
             self.table.release(identity)
             self._grew = True
         guest.nodes = ()

@@ -79,10 +79,7 @@ class PodSetAssignment:
         """The worst over its resources; a pod set that asks nothing fits."""
         if self.reason is not None:
             return Mode.NO_FIT
-        worst = Mode.FIT
-        for choice in self.choices.values():
-            worst = min(worst, choice.mode)
-        return worst
+        return min([choice.mode for choice in self.choices.values()], default=Mode.FIT)
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ that the earlier ones have changed.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum, auto
+from enum import IntEnum, auto
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from muster_scheduling.snapshot.board import Seats
 
 
-class Verdict(Enum):
+class Verdict(IntEnum):
     """What a cycle did with a workload."""
 
     RESERVED = auto()
@@ -338,8 +338,9 @@ class Cycle:
         """Decide about one entry on what the earlier ones left (R-44)."""
         if entry.verdict in _SET_ASIDE:
             return
-        better = admitted_sibling(self._view, entry.workload, entry.queue, better=True)
-        if better is not None:
+        variant = bool(entry.workload.parent)
+        better = variant and admitted_sibling(self._view, entry.workload, entry.queue, better=True)
+        if better:
             entry.blocked_by, entry.sibling = better.id, better
             entry.keeps_bookmark = False
             self._refuse(entry, Verdict.SURPASSED, PendingReason.PENDING_EVALUATION)
@@ -398,8 +399,9 @@ class Cycle:
 
         That one gives way first, where the queue lets the job move.
         """
-        worse = admitted_sibling(self._view, entry.workload, entry.queue, better=False)
-        if worse is None:
+        variant = bool(entry.workload.parent)
+        worse = variant and admitted_sibling(self._view, entry.workload, entry.queue, better=False)
+        if not worse:
             self._take(entry)
             entry.verdict = Verdict.RESERVED
             return

@@ -5,6 +5,7 @@ and share machines; every inner cycle is one cycle of Kueue. The state is left a
 """
 
 from dataclasses import dataclass, field, replace
+from typing import assert_never
 
 from muster_domain.errors import Conflict
 from muster_domain.states import Admission
@@ -94,12 +95,28 @@ def decide(
         undone = view.journal.take_back(mark)
     steps = tuple(draft.steps)
     view.undone = (view.version, steps, undone)
+    groups: list[EffectGroup] = []
+    requeues: list[Requeued] = []
+    seatings: list[Seating] = []
+    migrations: list[EvictVariant] = []
+    for step in steps:
+        match step:
+            case EffectGroup():
+                groups.append(step)
+            case Requeued():
+                requeues.append(step)
+            case SeatWorkload() | EvictUnseated():
+                seatings.append(step)
+            case EvictVariant():
+                migrations.append(step)
+            case _:
+                assert_never(step)
     return Decision(
-        groups=tuple(step for step in draft.steps if isinstance(step, EffectGroup)),
+        groups=tuple(groups),
         explanations=draft.explanations,
-        requeues=tuple(step for step in draft.steps if isinstance(step, Requeued)),
-        seatings=tuple(s for s in draft.steps if isinstance(s, SeatWorkload | EvictUnseated)),
-        migrations=tuple(step for step in draft.steps if isinstance(step, EvictVariant)),
+        requeues=tuple(requeues),
+        seatings=tuple(seatings),
+        migrations=tuple(migrations),
         steps=steps,
         settled=tuple(draft.settled),
         cycles=draft.cycles,

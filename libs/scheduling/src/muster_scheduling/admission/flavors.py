@@ -113,7 +113,9 @@ class FlavorAssigner:
 
     def assign(self, counts: Sequence[int] | None = None) -> Assignment:
         """Flavors for the whole workload, or for `counts` pods of each pod set."""
-        assignment = Assignment(held=tuple(self._replaced.values()))
+        assignment = Assignment()
+        if self._replaced:
+            assignment.held = tuple(self._replaced.values())
         asks = self._asks(counts)
         tried: list[Mapping[str, int]] = [{}] * len(asks.requests)
         failed = False
@@ -130,9 +132,11 @@ class FlavorAssigner:
             if self._view.catalog.topology_flavors:
                 self._check_topology(assignment)
         self._conclude(assignment)
-        root = self._entry.root
+        generations, cycles, root = self._view.generations, self._view.cycles, self._entry.root
         assignment.bookmark = ScanBookmark(
-            tuple(tried), self._view.generations.get(root, 0), self._view.cycles.get(root, 0)
+            tuple(tried),
+            generations[root] if root in generations else 0,  # noqa: SIM401 - a call costs more
+            cycles[root] if root in cycles else 0,  # noqa: SIM401 - a call costs more
         )
         return assignment
 
@@ -151,11 +155,10 @@ class FlavorAssigner:
         if counts is not None:
             return self._worked_out(counts)
         key = (self._entry.name, self._workload.shape)
-        found = self._view.asks.get(key)
-        if found is None:
-            found = self._worked_out([pod_set.count for pod_set in self._workload.pod_sets])
-            self._view.asks[key] = found
-        return found
+        asks = self._view.asks
+        if key not in asks:
+            asks[key] = self._worked_out([pod_set.count for pod_set in self._workload.pod_sets])
+        return asks[key]
 
     def _worked_out(self, sizes: Sequence[int]) -> Asks:
         requests = [
@@ -215,14 +218,15 @@ class FlavorAssigner:
         attempts: list[Attempt] = []
         reasons = [PendingReason.NO_MATCHING_FLAVOR] * len(ask.uncovered)
         for group in ask.groups:
-            first = len(attempts)
-            found = self._scan(ask.unit, group, assumed, attempts)
+            looked_at: list[Attempt] = []
+            found = self._scan(ask.unit, group, assumed, looked_at)
+            attempts += looked_at
             if found:
-                choices.update(found)
+                choices |= found
                 continue
-            why = least_severe([a.reason for a in attempts[first:] if a.reason is not None])
+            why = least_severe([a.reason for a in looked_at if a.reason is not None])
             reasons.append(why or PendingReason.NO_MATCHING_FLAVOR)
-        reason, problem = most_severe(reasons), ""
+        reason, problem = most_severe(reasons) if reasons else None, ""
         if ask.uncovered:
             problem = f"resource {ask.uncovered[-1]} unavailable in ClusterQueue"
         assigned: list[tuple[int, PodSetAssignment]] = []
@@ -355,7 +359,7 @@ class FlavorAssigner:
         node = self._entry.node
         requested = assumed + amount
         maximum = node.potential.get(fr, 0)
-        available = self._tree.free(node, fr)
+        available = max(0, self._tree.available(node, fr))
         borrow, may_reclaim = self._tree.borrow_level(node, fr, requested)
         quota = node.quotas.get(fr)
         nominal = 0 if quota is None else quota.nominal
@@ -383,7 +387,8 @@ class FlavorAssigner:
             held = old.usage.get(resource, 0) if old is not None else 0
             fr = (choice.flavor, resource)
             usage[fr] = usage.get(fr, 0) + result.requests[resource] - held
-            assignment.borrowing = max(assignment.borrowing, choice.borrow)
+            if choice.borrow:
+                assignment.borrowing = max(assignment.borrowing, choice.borrow)
 
 
 def _sum(vectors: Iterable[dict[str, int]]) -> dict[str, int]:
@@ -398,10 +403,10 @@ def usable_bookmark(
     view: AdmissionView, workload: PendingWorkload, entry: QueueEntry
 ) -> ScanBookmark | None:
     """Where the last scan stopped, unless that is out of date (R-37)."""
-    queue = view.queues.get(entry.name)
-    bookmark = queue.bookmarks.get(workload.id) if queue is not None else None
-    if bookmark is None:
+    bookmarks = view.queues[entry.name].bookmarks if entry.name in view.queues else {}
+    if workload.id not in bookmarks:
         return None
+    bookmark = bookmarks[workload.id]
     recent = view.cycles.get(entry.root, 0) - bookmark.cycle <= 1
     if view.policy.scan_progress and recent:
         return bookmark

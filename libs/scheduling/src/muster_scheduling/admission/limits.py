@@ -24,7 +24,8 @@ def max_possible(view: AdmissionView, workload: PendingWorkload) -> Explanation 
         workload.namespace, workload.queue_name, volcano=workload.volcano
     )
     entry = view.catalog.queues.get(name)
-    if entry is None:
+    key = (name, workload.shape)
+    if entry is None or (key in view.possible and not workload.avoided):
         return None
     asks = [
         _Ask(pod_set.name, _asked(view, entry, pod_set), pod_set) for pod_set in workload.pod_sets
@@ -42,6 +43,8 @@ def max_possible(view: AdmissionView, workload: PendingWorkload) -> Explanation 
     for resource in sorted({resource for ask in asks for resource in ask.amounts}):
         found += _too_much_of(view, workload, entry, resource, asks)
     if not found:
+        if not workload.avoided:
+            view.possible[key] = True
         return None
     return Explanation(
         reason=PendingReason.EXCEEDS_MAX_QUOTA,

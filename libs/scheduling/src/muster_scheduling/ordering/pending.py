@@ -237,8 +237,7 @@ class PendingQueue:
         return group.members.bisect_left(workload.order)
 
     def _line(self, workload: PendingWorkload) -> str:
-        if self._usage_of is None:
-            return workload.shape
+        """The class of a workload where LocalQueues take turns; its shape alone elsewhere."""
         return f"{workload.shape} {workload.local_queue}"
 
     def _enter(self, workload: PendingWorkload) -> None:
@@ -250,7 +249,7 @@ class PendingQueue:
         self._journal.called((self._enter_quietly, (workload,)), (self._leave_quietly, (workload,)))
 
     def _enter_quietly(self, workload: PendingWorkload) -> None:
-        line = self._line(workload)
+        line = workload.shape if self._usage_of is None else self._line(workload)
         group = self._classes.get(line)
         if group is None:
             group = _ShapeClass(
@@ -264,7 +263,7 @@ class PendingQueue:
             self._lead(line, group, key)
 
     def _leave_quietly(self, workload: PendingWorkload) -> None:
-        line = self._line(workload)
+        line = workload.shape if self._usage_of is None else self._line(workload)
         group = self._classes[line]
         members = group.members
         members.remove(workload.order)

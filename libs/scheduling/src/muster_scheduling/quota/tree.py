@@ -115,8 +115,10 @@ class QuotaNode:
 
     def borrows_with(self, fr: FlavorResource, extra: int) -> bool:
         """Whether it would use more than its own with `extra` on top (R-21)."""
-        own = self.subtree.get(fr, 0)
-        return own < UNLIMITED and own < self.usage.get(fr, 0) + extra
+        subtree, usage = self.subtree, self.usage
+        own = subtree[fr] if fr in subtree else 0  # noqa: SIM401 - a call costs more
+        used = usage[fr] if fr in usage else 0  # noqa: SIM401 - a call costs more
+        return own < UNLIMITED and own < used + extra
 
     def within_nominal(self, frs: Iterable[FlavorResource]) -> bool:
         """Whether it borrows none of these."""
@@ -154,15 +156,18 @@ class QuotaTree:
 
     def available(self, node: QuotaNode, fr: FlavorResource) -> int:
         """Free now, borrowing included; negative where quota was cut below usage (R-18)."""
-        root = node.root
-        left = minus(root.subtree.get(fr, 0), root.usage.get(fr, 0))
+        subtree, usage = node.root.subtree, node.root.usage
+        left = subtree[fr] if fr in subtree else 0  # noqa: SIM401 - a call costs more
+        used = usage[fr] if fr in usage else 0  # noqa: SIM401 - a call costs more
+        left = left - used if left < UNLIMITED and used < UNLIMITED else minus(left, used)
         for step in node.below_root:
-            used = step.usage.get(fr, 0)
+            usage = step.usage
+            used = usage[fr] if fr in usage else 0  # noqa: SIM401 - a call costs more
             local = step.local.get(fr, 0) if step.local else 0
-            limit = step.taken_limit.get(fr) if step.taken_limit else None
-            if limit is not None:
-                most = minus(limit, used - local if used > local else 0)
-                left = min(left, most)
+            limits = step.taken_limit
+            if fr in limits:
+                most = minus(limits[fr], used - local if used > local else 0)
+                left = most if most < left else left  # noqa: FURB136 - a call costs more
             if local > used:
                 left = plus(minus(local, used), left)
         return left
@@ -174,8 +179,8 @@ class QuotaTree:
 
     def fits(self, queue: QuotaNode, usage: Vector) -> bool:
         """Whether all of `usage` may be taken now (R-21)."""
-        for fr, amount in usage.items():  # noqa: SIM110 - a generator costs more than what it asks
-            if amount > self.free(queue, fr):
+        for fr, amount in usage.items():
+            if amount > 0 and amount > self.available(queue, fr):
                 return False
         return True
 
@@ -212,7 +217,7 @@ class QuotaTree:
             step: QuotaNode | None = node
             while step is not None:
                 used = step.usage
-                before = used.get(fr, 0)
+                before = used[fr] if fr in used else 0  # noqa: SIM401 - a call costs more
                 entries.append((used, fr, before))
                 used[fr] = before + amount
                 local_free = step.local.get(fr, 0) - before if step.local else 0
@@ -229,11 +234,12 @@ class QuotaTree:
             step: QuotaNode | None = node
             while step is not None:
                 used = step.usage
-                before = used.get(fr, 0)
+                before = used[fr] if fr in used else 0  # noqa: SIM401 - a call costs more
                 entries.append((used, fr, before))
                 used[fr] = before - amount
                 stored = before - step.local.get(fr, 0) if step.local else before
-                amount = min(amount, stored)  # noqa: PLW2901 - what the parent was charged
+                if stored < amount:  # noqa: PLR1730 - a call costs more
+                    amount = stored  # noqa: PLW2901 - what the parent was charged
                 if amount <= 0:
                     break
                 step = step.parent
@@ -254,7 +260,8 @@ class QuotaTree:
         """Say that something else than usage has changed about those who hold these pairs."""
         marks, entries = node.root.marks, self.journal.entries
         for fr in frs:
-            entries.append((marks, fr, marks.get(fr, 0)))
+            mark = marks[fr] if fr in marks else 0  # noqa: SIM401 - a call costs more
+            entries.append((marks, fr, mark))
             marks[fr] = next(self._next_mark)
 
     def renew_all(self, node: QuotaNode) -> None:

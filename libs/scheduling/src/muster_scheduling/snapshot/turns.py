@@ -28,12 +28,12 @@ class Turns:
     def resume(self, histories: Mapping[str, LocalQueueHistory]) -> None:
         """Go on from stored histories, with what is held now; nothing of it is counted anew."""
         self._view.histories.update(histories)
-        for holder in self._view.holders.values():
-            if holder.admitted:
-                self._count(holder.id, holder.local_queue, by_resource(holder.usage))
+        self._count_all()
 
     def configure(self, now_ms: int) -> None:
         """Begin histories where LocalQueues take turns now, and drop those of the others."""
+        if self._policy is not None:
+            self._count_all()
         kept = self._takers()
         for key in [key for key in self._view.histories if key not in kept]:
             history = self._view.histories.pop(key)
@@ -43,11 +43,17 @@ class Turns:
                 self._history(key, now_ms)
 
     def moved(self, workload_id: str, local_queue: str, now_ms: int) -> None:
-        """Take in that the workload got, was posted, or gave back quota, or part of it."""
+        """Take in that the workload got, was posted, or gave back quota, or part of it.
+
+        Nothing is counted while no LocalQueues take turns; all is when they begin to.
+        """
+        policy = self._policy
+        if policy is None:
+            return
         holder = self._view.holders.get(workload_id)
         usage = by_resource(holder.usage) if holder is not None and holder.admitted else {}
-        policy, history = self._policy, self._view.histories.get(local_queue)
-        if policy is not None and self._takes_turns(local_queue):
+        history = self._view.histories.get(local_queue)
+        if self._takes_turns(local_queue):
             if usage and history is not None:
                 used = self._used.get(local_queue, {})
                 history.settle(workload_id, used, now_ms, policy.half_life_ms)
@@ -119,6 +125,12 @@ class Turns:
 
     def _lost_reservation(self, holder: AdmittedWorkload | None) -> bool:
         return holder is None or self._view.is_evicting(holder.id)
+
+    def _count_all(self) -> None:
+        self._counted, self._used = {}, {}
+        for holder in self._view.holders.values():
+            if holder.admitted:
+                self._count(holder.id, holder.local_queue, by_resource(holder.usage))
 
     def _count(self, workload_id: str, local_queue: str, usage: dict[str, int]) -> None:
         _, before = self._counted.pop(workload_id, ("", {}))

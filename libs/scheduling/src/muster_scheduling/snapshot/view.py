@@ -59,6 +59,8 @@ class AdmissionView:
         self.dirty: dict[str, None] = {}
         self.gone: dict[str, bool] = {}
         self.eligibility: dict[tuple[str, str, str], str] = {}
+        self.possible: dict[tuple[str, str], bool] = {}
+        """Shapes that could start in a ClusterQueue with everybody else gone."""
         self.asks: dict[tuple[str, str], Asks] = {}
         """What workloads ask of a ClusterQueue, by its name and their shape."""
         self.answers: dict[tuple[str, FlavorResource], Answer] = {}
@@ -155,12 +157,14 @@ class AdmissionView:
     def hold(self, workload: AdmittedWorkload) -> None:
         """Count a holder, journalled."""
         journal = self.journal
-        queue = self.admitted.get(workload.cluster_queue)
-        if queue is None:
-            queue = self.admitted[workload.cluster_queue] = {}
-        equals = self.by_priority.setdefault(workload.cluster_queue, {})
-        journal.put(queue, workload.id, workload)
-        journal.put(equals.setdefault(workload.priority, {}), workload.id, workload)
+        name, priority = workload.cluster_queue, workload.priority
+        if name not in self.admitted:
+            self.admitted[name], self.by_priority[name] = {}, {}
+        by_priority = self.by_priority[name]
+        if priority not in by_priority:
+            by_priority[priority] = {}
+        journal.put(self.admitted[name], workload.id, workload)
+        journal.put(by_priority[priority], workload.id, workload)
         journal.put(self.holders, workload.id, workload)
         journal.put(self.holder_of_key, workload.key, workload)
         if workload.evicting:
@@ -287,6 +291,7 @@ class AdmissionView:
 
     def snapshot(self, now_ms: int) -> "Snapshot":
         """What a decision made now depends on."""
+        self._forget_shapes()
         for root in self._flush:
             for entry in self.catalog.queues_of_root.get(root, ()):
                 self.queues[entry.name].flush(now_ms)
@@ -434,6 +439,7 @@ class AdmissionView:
         self.tree: QuotaTree = self.catalog.tree
         self.journal: Journal = self.tree.journal
         self.eligibility.clear()
+        self.possible.clear()
         self.asks.clear()
         self.answers.clear()
         if self.board is not None:
@@ -452,6 +458,15 @@ class AdmissionView:
                 for workload in workloads.values():
                     self.tree.add(entry.node, workload.usage)
         self._settle()
+
+    def _forget_shapes(self) -> None:
+        """Keep what is known of shapes bounded; it is worked out again."""
+        if len(self.eligibility) > _ELIGIBILITY_MAX:
+            self.eligibility.clear()
+        if len(self.asks) > _ASKS_MAX:
+            self.asks.clear()
+        if len(self.possible) > _ASKS_MAX:
+            self.possible.clear()
 
     def _enqueue(self, workload: PendingWorkload, *, held_back: bool) -> str:
         name = self.catalog.cluster_queue_name(
@@ -473,10 +488,6 @@ class AdmissionView:
         self._flush[root] = None
 
     def _settle(self) -> None:
-        if len(self.eligibility) > _ELIGIBILITY_MAX:
-            self.eligibility.clear()
-        if len(self.asks) > _ASKS_MAX:
-            self.asks.clear()
         self.journal.settle()
         self.version += 1
 
