@@ -8,10 +8,9 @@ from fractions import Fraction
 from rich.table import Table
 
 from muster.rendering.tables import plain_table
-from muster.rendering.words import gpus_milli
+from muster.rendering.words import gpus_milli, utc_time
 from muster_contracts.queries import CostLine, CostLineKind, CostReport
 from muster_domain.money import ChargingBasis, IdlePolicy, round_rows
-from muster_rating.periods import utc_text
 
 _MILLI_MS_PER_HOUR = 3_600_000 * 1000
 _MICROS_PER_CENT = 10_000
@@ -31,12 +30,12 @@ def cost_rows(report: CostReport) -> Iterator[list[str]]:
 def cost_heading(report: CostReport) -> str:
     """What the report is about, in one line: the time, the money, who pays, and what is open."""
     said = [
-        f"{utc_text(report.start_ms)} to {utc_text(report.end_ms)}",
+        f"{utc_time(report.start_ms)} to {utc_time(report.end_ms)}",
         f"amounts in {report.currency}",
         _IDLE_WORDS[report.idle_policy],
     ]
     if report.complete_through_ms and report.complete_through_ms < report.end_ms:
-        said.append(f"counted up to {utc_text(report.complete_through_ms)}")
+        said.append(f"counted up to {utc_time(report.complete_through_ms)}")
     elif report.provisional:
         said.append("provisional: something that was counted has not ended")
     return ", ".join(said)

@@ -1,7 +1,6 @@
 """A workload in the form of Kueue's Workload: what it asks for, and its status."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from muster_contracts.queries import WorkloadDetail
@@ -23,7 +22,7 @@ def workload_manifest(detail: WorkloadDetail) -> Json:
             "name": row.name,
             "namespace": row.namespace,
             "uid": row.id,
-            "creationTimestamp": _time(row.created_at_ms),
+            "creationTimestamp": utc_time(row.created_at_ms),
         },
         "spec": {
             "queueName": row.queue,
@@ -45,7 +44,7 @@ def _status(detail: WorkloadDetail) -> Json:
                 "status": condition.status,
                 "reason": condition.reason,
                 "message": condition.message,
-                "lastTransitionTime": _time(condition.since_ms),
+                "lastTransitionTime": utc_time(condition.since_ms),
             }
             for condition in detail.conditions
         ]
@@ -55,7 +54,7 @@ def _status(detail: WorkloadDetail) -> Json:
     if detail.requeue_count:
         state: Json = {"count": detail.requeue_count}
         if detail.requeue_at_ms is not None:
-            state["requeueAt"] = _time(detail.requeue_at_ms)
+            state["requeueAt"] = utc_time(detail.requeue_at_ms)
         status["requeueState"] = state
     if detail.checks:
         status["admissionChecks"] = [_check(check) for check in detail.checks]
@@ -117,14 +116,10 @@ def _check(check: CheckStatus) -> Json:
         "name": check.name,
         "state": check.state.value,
         "message": check.message,
-        "lastTransitionTime": _time(check.since_ms),
+        "lastTransitionTime": utc_time(check.since_ms),
     }
     if check.requeue_after_ms is not None:
         found["requeueAfterSeconds"] = check.requeue_after_ms // 1000
     if check.retry_count:
         found["retryCount"] = check.retry_count
     return found
-
-
-def _time(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -7,11 +7,11 @@ from rich.table import Table
 from rich.text import Text
 
 from muster.rendering.tables import plain_table
+from muster.rendering.words import utc_time
 from muster_contracts.budgets import BudgetPage, BudgetRow
 from muster_contracts.commitments import CommitmentPage
 from muster_contracts.statements import StatementRow, StatementView
 from muster_domain.money import MICROS, format_decimal, round_rows
-from muster_rating.periods import utc_text
 
 BAR_WIDTH = 24
 _MILLI_MS_PER_HOUR = 3_600_000 * 1000
@@ -104,7 +104,7 @@ def _efficiency(row: StatementRow) -> str:
 
 def statement_heading(view: StatementView) -> str:
     """What the statement is, in one line."""
-    times = f"{utc_text(view.starts_at_ms)} to {utc_text(view.ends_at_ms)}"
+    times = f"{utc_time(view.starts_at_ms)} to {utc_time(view.ends_at_ms)}"
     if not view.number:
         return f"{view.period}, {times}, is {view.state}: what would be issued now"
     return f"{view.period}, {times}, statement {view.number}, digest {view.digest}"

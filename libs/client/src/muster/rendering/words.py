@@ -1,6 +1,7 @@
 """Small texts that several views share."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from muster_contracts.pod_environment import GPU_RESOURCE
 from muster_domain.quantity import format_quantity
@@ -11,6 +12,11 @@ ID_SHOWN = 8
 def short_id(identity: str) -> str:
     """Enough of an id to tell it from others."""
     return identity[:ID_SHOWN]
+
+
+def utc_time(at_ms: int) -> str:
+    """A moment in RFC 3339, UTC, parts of a second cut off."""
+    return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def is_gpu(resource: str) -> bool:
