@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from muster.rendering.words import utc_time
 from muster_contracts.queries import WorkloadDetail
 from muster_domain.checks import CheckStatus
 from muster_domain.nodes import TopologyAssignment
