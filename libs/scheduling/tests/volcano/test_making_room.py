@@ -315,6 +315,14 @@ def test_the_nodes_of_the_shard_make_room_first(how: object, mine: str, hard: bo
     assert evicted(run_session(replace(cluster, shard=shard), how)) == [mine]  # pyright: ignore[reportArgumentType]
 
 
+@pytest.mark.parametrize("actions", ["allocate preempt backfill", "allocate reclaim backfill"])
+def test_a_pod_that_asks_for_nothing_is_bound_where_nobody_has_to_go(actions: str) -> None:
+    """It is not promised a place that it could have at once."""
+    cluster = snapshot([node("n")], [gang("x", 1, [pod("x", "x-0", "")])])
+    plan = run_session(cluster, configure(actions, "gang priority predicates"))
+    assert [bind.pod for bind in plan.binds] == ["ns/x-0"]
+
+
 def test_of_its_own_pods_a_gang_takes_only_who_has_to_go() -> None:
     """The gang lacks a pod more than fits, so it is left to wait; nothing is kept for its part."""
     own = gang("high", 3, [pod("high", f"high-{n}", "cpu=2") for n in range(3)])

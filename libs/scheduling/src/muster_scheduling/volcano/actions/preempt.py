@@ -62,8 +62,12 @@ class _Rounds:
             room = self._room(
                 task, lambda other: other.gang.queue == job.queue and other.job is not job
             )
-            if room is not None:
-                statement.merge(room)
+            if room is None:
+                continue
+            if task.best_effort and not _evicts(room):
+                room.discard()  # backfill binds it at once; a promise would keep it from that
+                continue
+            statement.merge(room)
         if statement.operations and session.job_pipelined(job):
             statement.commit()
         else:
@@ -79,7 +83,7 @@ class _Rounds:
             room = self._room(tasks.pop(), lambda other: other.job is job)
             if room is None:
                 return
-            if not any(operation.deed is Deed.EVICT for operation in room.operations):
+            if not _evicts(room):
                 room.discard()
                 return
             room.commit()
@@ -125,3 +129,7 @@ class _Rounds:
         rows = np.flatnonzero(nodes)
         for score in np.unique(scores[rows])[::-1]:
             yield from in_turn(self.session, rows[scores[rows] == score].tolist(), claim)
+
+
+def _evicts(room: Statement) -> bool:
+    return any(operation.deed is Deed.EVICT for operation in room.operations)
