@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from muster_console.floor import BOXES_DRAWN, NODES_DRAWN, Part, View, floor, head, wanted
+from muster_console.floor import BOXES_DRAWN, NODES_DRAWN, Part, View, floor, wanted
 from muster_contracts.floor import DomainPage, DomainRow
 from muster_contracts.queries import CardShare, DeviceRow, InstanceRow, NodePage, NodeRow
 from muster_domain.nodes import DeviceHealth, NodeCondition
@@ -185,12 +185,3 @@ def test_no_more_nodes_are_asked_for_than_are_drawn(
     found = wanted(domains, view)
     assert found.pop("limit") == str(NODES_DRAWN)
     assert {name: text for name, text in found.items() if (name, text) != ("offset", "0")} == asked
-
-
-def test_a_large_floor_is_told_in_numbers_without_its_nodes() -> None:
-    found = head(page_of(), LARGE)
-    assert (found.nodes, found.away, found.free) == (201, {"not ready": 1}, "3/8")
-    drained = replace(node("n1", card(0)), condition=NodeCondition.CORDONED)
-    found = head(page_of(drained, node("n2", card(0))), whole(2, 1))
-    assert (found.nodes, found.away, found.free) == (2, {"cordoned": 1}, "1/2")
-    assert head(page_of(), NO_DOMAINS).nodes == 0

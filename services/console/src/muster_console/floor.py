@@ -10,18 +10,17 @@ from string import ascii_lowercase
 
 from muster.rendering.cards import (
     cards_in,
+    cards_of_all,
     cards_on,
     geometry_of,
     of_cards,
     parts_of_card,
     turns_on,
 )
-from muster.rendering.floor import Place, conditions, floor_map, short_level, team_of, teams_on
-from muster.rendering.words import gpus_milli
+from muster.rendering.floor import Place, floor_map, short_level, team_of, teams_on
 from muster_console.drawing import WHOLE, Segment, segments
 from muster_contracts.floor import DomainPage, DomainRow
 from muster_contracts.queries import DeviceRow, NodePage, NodeRow
-from muster_domain.mig import MIG_PREFIX
 from muster_domain.nodes import DeviceHealth
 from muster_domain.quantity import format_quantity
 
@@ -125,28 +124,6 @@ class TopologyBoxes:
     levels: tuple[str, ...]
     boxes: tuple[DomainBox, ...]
     left: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
-    """The whole floor in numbers: nodes, those that take no pods by why, and cards."""
-
-    nodes: int
-    away: Mapping[str, int]
-    free: str
-
-
-def head(page: NodePage, domains: DomainPage) -> Head:
-    """The whole floor; of a large one it is not known why nodes take no pods."""
-    if not domains.domains:
-        return Head(nodes=0, away={}, free="")
-    whole = domains.domains[0]
-    if len(page.nodes) == whole.nodes:
-        away = {found.value: number for found, number in conditions(page.nodes).items()}
-        return Head(nodes=whole.nodes, away=away, free=of_cards(*cards_in(page.nodes)))
-    missing = whole.nodes - whole.ready
-    away = {"not ready": missing} if missing else {}
-    return Head(nodes=whole.nodes, away=away, free=of_cards(*cards_of_all(whole)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,15 +304,6 @@ _WITHOUT_HOLDER: Mapping[str, str] = {
     DeviceHealth.HELD_BY_OTHERS: "others",
     DeviceHealth.FAILED: "failed",
 }
-
-
-def cards_of_all(row: DomainRow) -> tuple[int, int]:
-    """Cards of a whole domain in milli-units, free and all, without those that are divided."""
-    free, total = (
-        gpus_milli({name: found for name, found in of.items() if not name.startswith(MIG_PREFIX)})
-        for of in (row.free_milli, row.allocatable_milli)
-    )
-    return free, total
 
 
 def _gap(slices: int, of: int) -> Part:

@@ -13,8 +13,9 @@ from muster.errors import Refused, Unreachable
 from muster.rendering.explain import SEEKING, explain
 from muster.rendering.fit import fit_map, largest_lines, left_out
 from muster.rendering.floor import largest_gangs
+from muster.rendering.head import head
 from muster_console import drawing, money
-from muster_console.floor import NODES_DRAWN, View, floor, head, wanted
+from muster_console.floor import NODES_DRAWN, View, floor, wanted
 from muster_console.reading import given
 from muster_console.rendering import render
 from muster_console.session import Reads, Token

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from muster.rendering.words import count, gpus_milli, is_gpu
+from muster_contracts.floor import DomainRow
 from muster_contracts.queries import DeviceRow, InstanceRow, NodeRow
 from muster_domain.mig import MIG_PREFIX
 from muster_domain.nodes import DeviceHealth, NodeCondition
@@ -44,6 +45,15 @@ def cards_in(nodes: Iterable[NodeRow]) -> tuple[int, int]:
         here, all_here = cards_of(node)
         free += here if node.condition is NodeCondition.READY else 0
         total += all_here
+    return free, total
+
+
+def cards_of_all(row: DomainRow) -> tuple[int, int]:
+    """Cards of a whole domain in milli-units, free and all, without those that are divided."""
+    free, total = (
+        gpus_milli({name: found for name, found in of.items() if not name.startswith(MIG_PREFIX)})
+        for of in (row.free_milli, row.allocatable_milli)
+    )
     return free, total
 
 

@@ -1,12 +1,10 @@
 """`muster status`: the whole house in a few lines, and what to look at next. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from muster.rendering.cards import cards_in, of_cards
+from muster.rendering.head import Head
 from muster_contracts.api import QuotaList, WhoAmI, WorkloadList
-from muster_contracts.queries import NodePage, NodeRow
 
 _QUEUES_NAMED = 5
 _NAMESPACES_NAMED = 8
@@ -21,14 +19,14 @@ class Status:
 
     url: str
     who: WhoAmI
-    nodes: NodePage | str
+    floor: Head | str
     quota: QuotaList | str
     waiting: WorkloadList | str
 
     @property
     def silent(self) -> tuple[str, ...]:
         """Who did not answer: placement, or partitions of admission."""
-        silent: list[str] = ["placement"] if isinstance(self.nodes, str) else []
+        silent: list[str] = ["placement"] if isinstance(self.floor, str) else []
         for answer in (self.quota, self.waiting):
             silent += ["admission"] if isinstance(answer, str) else answer.silent
         return tuple(dict.fromkeys(silent))
@@ -36,7 +34,7 @@ class Status:
 
 def status_lines(status: Status) -> list[str]:
     """One line for each subject."""
-    lines = [f"muster   {status.url} answers; you are {_who(status.who)}", _nodes(status.nodes)]
+    lines = [f"muster   {status.url} answers; you are {_who(status.who)}", _nodes(status.floor)]
     lines += _queues(status.quota)
     lines += _waiting(status.waiting)
     if status.silent:
@@ -52,20 +50,13 @@ def _who(who: WhoAmI) -> str:
     return f"{who.name} ({who.role}, {where})"
 
 
-def _nodes(page: NodePage | str) -> str:
-    if isinstance(page, str):
-        return f"nodes    {page}"
-    if not page.nodes:
+def _nodes(floor: Head | str) -> str:
+    if isinstance(floor, str):
+        return f"nodes    {floor}"
+    if not floor.nodes:
         return "nodes    none has reported yet: an agent on a machine makes it one"
-    return f"nodes    {_conditions(page.nodes)}; {of_cards(*cards_in(page.nodes))} GPUs free"
-
-
-def _conditions(nodes: Sequence[NodeRow]) -> str:
-    counts = Counter(node.condition.value for node in nodes)
-    told = [
-        f"{count} {name}" for name, count in sorted(counts.items(), key=lambda c: (-c[1], c[0]))
-    ]
-    return ", ".join(told)
+    away = [f"{count} {why}" for why, count in floor.away.items()]
+    return f"nodes    {', '.join([str(floor.nodes), *away])}; {floor.free} GPUs free"
 
 
 def _queues(quota: QuotaList | str) -> list[str]:
@@ -92,7 +83,7 @@ def _waiting(found: WorkloadList | str) -> list[str]:
 
 
 def _counted(reasons: Counter[str]) -> str:
-    ordered: Iterable[tuple[str, int]] = sorted(reasons.items(), key=lambda c: (-c[1], c[0]))
+    ordered = sorted(reasons.items(), key=lambda c: (-c[1], c[0]))
     return ", ".join(f"{count} {reason}" for reason, count in ordered)
 
 
