@@ -4,6 +4,7 @@ import pytest
 
 from muster_domain.queues import HyperNode
 from muster_domain.volcano import Pod, PodGroup
+from muster_domain.volcano_scheduler import SchedulerConfiguration
 from muster_domain.workload import NetworkTopology
 from muster_scheduling.volcano import Plan, run_session
 
@@ -144,6 +145,46 @@ def test_room_is_made_where_it_costs_least(first: Gang, second: Gang, victims: l
     )
     assert evicted(plan) == victims
     assert len(places(plan)) == 1
+
+
+@pytest.mark.parametrize("how", [PREEMPT, RECLAIM], ids=["preempt", "reclaim"])
+@pytest.mark.parametrize(
+    ("of_gang", "of_pod", "goes"),
+    [
+        (None, None, True),
+        ("true", None, True),
+        ("false", None, False),
+        ("false", "true", False),
+        (None, "false", False),
+        ("true", "false", False),
+    ],
+)
+def test_a_gang_that_says_no_is_spared_whatever_its_pods_say(
+    how: SchedulerConfiguration, of_gang: str | None, of_pod: str | None, *, goes: bool
+) -> None:
+    said, own = (
+        {} if word is None else {"volcano.sh/preemptable": word} for word in (of_gang, of_pod)
+    )
+    theirs = "mine" if how is PREEMPT else "theirs"
+    victim = gang(
+        "x",
+        1,
+        [pod("x", "x-0", on="n", annotations=own)],
+        queue=theirs,
+        priority_class="low",
+        annotations=said,
+    )
+    wanted = gang("new", 1, pods("new", 1), queue="mine", priority_class="high")
+    plan = run_session(
+        snapshot(
+            [node("n", "cpu=1")],
+            [victim, wanted],
+            queues=[queue("mine", deserved="cpu=1"), queue("theirs")],
+            priorities=PRIORITIES,
+        ),
+        how,
+    )
+    assert evicted(plan) == (["x-0"] if goes else [])
 
 
 def test_a_queue_takes_back_whole_gangs_and_only_what_it_is_due() -> None:

@@ -204,6 +204,11 @@ class Job:
         return self.group.min_member
 
     @property
+    def preemptable(self) -> bool:
+        """Whether it may be taken as a gang; what one of its pods says does not matter here."""
+        return _says(self.group.annotations, self.group.labels) is not False
+
+    @property
     def has_sub_groups(self) -> bool:
         """Whether its pods are split by a policy."""
         return bool(self.group.sub_groups)

@@ -36,6 +36,7 @@ def _less_important_than(job: Job) -> Callable[[Task], bool]:
     def candidate(task: Task) -> bool:
         return (
             task.preemptable
+            and task.gang.preemptable
             and task.job is not job
             and task.gang.queue == job.queue
             and task.gang.priority < job.priority

@@ -24,7 +24,7 @@ def gangreclaim(session: Session) -> None:
         def candidate(task: Task, own: str = job.queue) -> bool:
             theirs = session.queues.get(task.gang.queue)
             others = theirs is not None and theirs.name != own and theirs.reclaimable
-            return others and task.preemptable
+            return others and task.preemptable and task.gang.preemptable
 
         claim = GangClaim(
             job=job,
