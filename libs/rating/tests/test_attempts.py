@@ -49,6 +49,7 @@ FACTS = (
 
 @given(st.permutations(FACTS), st.lists(st.sampled_from(FACTS), max_size=12))
 def test_order_and_repetition_change_nothing(ordered: list[Attempt], again: list[Attempt]) -> None:
+    """I4."""
     expected = reduce(Attempt.merge, FACTS)
 
     assert reduce(Attempt.merge, [*again, *ordered]) == expected

@@ -110,6 +110,7 @@ def test_the_two_months_have_every_kind_of_row() -> None:
 
 
 def test_rows_of_a_statement_sum_to_it_and_each_is_quantity_times_price() -> None:
+    """I10."""
     for statement in two_months():
         rows = list(focus_rows(statement, "Muster"))
         total = sum(Fraction(row["BilledCost"] or "") for row in rows)

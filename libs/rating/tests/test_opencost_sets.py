@@ -317,6 +317,16 @@ def countable(books: Books) -> Books:
     return Books(
         attempts=tuple(renamed(attempt) for attempt in books.attempts),
         capacity=tuple(replace(s, resource=names[s.resource]) for s in books.capacity),
+        catalogs=tuple(
+            replace(
+                catalog,
+                quotas={
+                    (flavor, names[resource]): quotas
+                    for (flavor, resource), quotas in catalog.quotas.items()
+                },
+            )
+            for catalog in books.catalogs
+        ),
     )
 
 
@@ -324,7 +334,7 @@ def countable(books: Books) -> Books:
 def test_the_total_is_the_capacity_whatever_is_shared(
     books: Books, book: PriceBook, window: Window, aggregate: str, sharing: dict[str, object]
 ) -> None:
-    """I1 and I2."""
+    """I1 and I2: by any key, shared in any way."""
     names = {"gpu": "nvidia.com/gpu", "cpu": "cpu"}
     named = PriceBook("EUR", tuple(replace(p, resource=names[p.resource]) for p in book.prices))
     counted = countable(books)
@@ -334,6 +344,26 @@ def test_the_total_is_the_capacity_whatever_is_shared(
 
     total = sum((row.total_cost for row in found.values()), Fraction(0))
     assert total == cost_table(counted, named, window, "team").capacity_cost
+
+
+@given(all_books(), prices(), windows(), st.integers(1, 7), SHARING)
+def test_the_total_is_the_same_in_steps_of_any_length(
+    books: Books, book: PriceBook, window: Window, step: int, sharing: dict[str, object]
+) -> None:
+    """I2: who pays of idle depends on the step, what all pay does not."""
+    names = {"gpu": "nvidia.com/gpu", "cpu": "cpu"}
+    named = PriceBook("EUR", tuple(replace(p, resource=names[p.resource]) for p in book.prices))
+    counted, asked = countable(books), terms("namespace", include_idle=True, **sharing)
+    starts = range(window.start_ms, window.end_ms, step)
+    steps = [Window(start, min(start + step, window.end_ms)) for start in starts]
+
+    whole, summed = (
+        accumulated(allocation_sets(counted, named, windows, asked))
+        for windows in ([window], steps)
+    )
+
+    totals = [sum((row.total_cost for row in one.values()), Fraction(0)) for one in (whole, summed)]
+    assert totals[0] == totals[1]
 
 
 def test_what_everybody_shares_and_nobody_is_left_to_pay_has_a_row(house: House) -> None:

@@ -13,6 +13,7 @@ from muster_rating.capacity import CapacitySpan
 from muster_rating.catalogs import Catalog, QueueQuota
 from muster_rating.charges import charges
 from muster_rating.charging import Rules
+from muster_rating.dimensions import QUEUE
 from muster_rating.holdings import holdings_by_pair
 from muster_rating.policies import Attribution, PolicyVersion, QueueTerms, for_all
 from muster_rating.prices import ALWAYS_MS, Price, PriceBook
@@ -137,6 +138,7 @@ def capacity_time(books: Books, window: Window, resource: str) -> int:
 def test_rows_sum_to_capacity_times_price_times_time(
     books: Books, book: PriceBook, window: Window, by: str
 ) -> None:
+    """I1."""
     table = cost_table(books, book, window, by)
 
     for resource in ("gpu", "cpu"):
@@ -181,6 +183,7 @@ def rules(draw: st.DrawFn) -> Rules:
 def test_what_is_charged_sums_to_the_capacity_whoever_pays(
     books: Books, book: PriceBook, window: Window, charging: Rules
 ) -> None:
+    """I1, with any policy."""
     table = cost_table(books, book, window, "cluster_queue", rules=charging)
 
     for resource in ("gpu", "cpu"):
@@ -236,6 +239,7 @@ def test_a_filter_leaves_what_a_namespace_pays_within_a_unit(
 
 @given(all_books(), windows())
 def test_a_queue_uses_or_leaves_its_nominal_quota(books: Books, window: Window) -> None:
+    """I7: at the plain price of loans, and with all of it credited."""
     assume(books.catalogs)
     always = replace(in_one_tree(books.catalogs[0]), from_ms=0)
     books = replace(books, catalogs=(always, *map(in_one_tree, books.catalogs[1:])))
@@ -344,6 +348,7 @@ def kind_time(table: Table, kind: RowKind) -> int:
 def test_two_halves_of_a_window_cost_what_the_whole_costs(
     books: Books, book: PriceBook, window: Window, cut: int, by: str
 ) -> None:
+    """I3."""
     middle = min(max(cut, window.start_ms), window.end_ms)
     whole = cost_table(books, book, window, by)
     parts = [
@@ -360,10 +365,44 @@ def test_two_halves_of_a_window_cost_what_the_whole_costs(
     }
 
 
+def cut_in_two(attempt: Attempt, at_ms: int) -> tuple[Attempt, ...]:
+    """The attempt until a moment, and another one on the same seats from then on."""
+    opening, seating = attempt.opening, attempt.seating
+    end_ms = LAST if attempt.end_ms is None else attempt.end_ms
+    if opening is None or seating is None or not seating.at_ms <= at_ms <= end_ms:
+        return (attempt,)
+    rest = replace(
+        attempt,
+        number=2,
+        opening=replace(opening, at_ms=at_ms),
+        seating=replace(seating, at_ms=at_ms),
+    )
+    return replace(attempt, closing=Closing(at_ms=at_ms, version=5)), rest
+
+
+@given(all_books(), prices(), windows(), TIMES, rules())
+def test_intervals_that_are_cut_in_two_cost_the_same(
+    books: Books, book: PriceBook, window: Window, at_ms: int, charging: Rules
+) -> None:
+    """I9."""
+    whole = replace(books, attempts=tuple(replace(a, eviction=None) for a in books.attempts))
+    parts = tuple(part for attempt in whole.attempts for part in cut_in_two(attempt, at_ms))
+
+    one, two = (
+        {row.key: row.cost for row in cost_table(of, book, window, QUEUE, rules=charging).rows}
+        for of in (whole, replace(whole, attempts=parts))
+    )
+
+    assert {key: cost for key, cost in one.items() if cost} == {
+        key: cost for key, cost in two.items() if cost
+    }
+
+
 @given(all_books(), prices(), windows(), BY, st.randoms(use_true_random=False))
 def test_the_order_of_facts_changes_nothing(
     books: Books, book: PriceBook, window: Window, by: str, random: object
 ) -> None:
+    """I4; redelivery is in `test_attempts.py`."""
     shuffled = list(books.attempts)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
 
@@ -375,6 +414,7 @@ def test_the_order_of_facts_changes_nothing(
 def test_doubling_every_price_doubles_every_amount(
     books: Books, book: PriceBook, window: Window, by: str
 ) -> None:
+    """I8."""
     doubled = PriceBook(
         "EUR", tuple(replace(price, hourly=price.hourly * 2) for price in book.prices)
     )
@@ -388,6 +428,7 @@ def test_doubling_every_price_doubles_every_amount(
 def test_borrowed_is_what_queues_hold_above_nominal(
     books: Books, window: Window, attribution: Attribution
 ) -> None:
+    """I6."""
     catalog = books.catalogs[0] if books.catalogs else Catalog(from_ms=0)
     for pair, holdings in holdings_by_pair(books.attempts).items():
         quotas = catalog.quotas.get(pair, {})

@@ -1,6 +1,7 @@
 """A table from rolls is the table from all attempts, to the last unit."""
 
 from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
 
 import pytest
@@ -11,11 +12,14 @@ from muster_domain.money import ChargingBasis, IdlePolicy
 from muster_rating.attempts import Owner
 from muster_rating.charging import Rules
 from muster_rating.policies import for_all
+from muster_rating.price_lists import read_price_list
 from muster_rating.prices import HOUR_MS, PriceBook
 from muster_rating.report import Books, cost_table
 from muster_rating.rollups import Roll, choose, merged, roll
+from muster_rating.scopes import pool_edges
 from muster_rating.windows import Window
 
+from .test_opencost_sets import countable
 from .test_properties import LAST, TIMES, all_books, prices
 
 DAY = 24 * HOUR_MS
@@ -34,13 +38,21 @@ RULES = st.one_of(
 )
 
 
-def rolled(books: Books, cuts: set[int], picked: list[bool], prices: PriceBook) -> Books:
+def rolled(
+    books: Books,
+    cuts: set[int],
+    picked: list[bool],
+    prices: PriceBook,
+    turns: tuple[int, ...] = (),
+) -> Books:
     """The same books with some stretches rolled, and without the attempts that are only there."""
     edges = sorted({0, LAST, *cuts})
     stretches = [
         Window(start, end)
         for (start, end), wanted in zip(pairwise(edges), picked, strict=False)
-        if wanted and not prices.changes(Window(start, end))
+        if wanted
+        and not prices.changes(Window(start, end))
+        and not any(start < turn < end for turn in turns)
     ]
     rolls = [roll(books.attempts, books.capacity, books.catalogs, part) for part in stretches]
     live = [Window(start, end) for start, end in pairwise(edges)]
@@ -84,6 +96,47 @@ def test_rolls_change_no_table_of_a_tenant(
         direct = cost_table(books, prices, window, "user", mine, rules)
         again = cost_table(rolled(books, cuts, picked, prices), prices, window, "user", mine, rules)
         assert again == direct
+
+
+@st.composite
+def in_pools(draw: st.DrawFn) -> tuple[Books, PriceBook]:
+    """Books whose nodes carry labels, and prices of nodes and of racks, which nodes may leave."""
+    books = countable(draw(all_books()))
+    racks = st.sampled_from(({}, {"rack": "a"}, {"rack": "b"}))
+    capacity = tuple(replace(span, labels=draw(racks)) for span in books.capacity)
+    resources = {"nvidia.com/gpu": {"hourly": "2"}, "cpu": {"hourly": "0.5"}}
+    later = {"nvidia.com/gpu": {"hourly": "7", "effective_from": "1970-01-01T00:00:00.007Z"}}
+    pools = {
+        "a": {"node_labels": {"rack": "a"}, "resources": resources},
+        "b": {"node_labels": {"rack": "b"}, "resources": later},
+        "n2": {"node": "n2", "flavor": "h100", "resources": later},
+    }
+    picked = draw(st.sets(st.sampled_from(sorted(pools)), min_size=1))
+    flavors = {flavor: {"nvidia.com/gpu": {"hourly": "3"}} for flavor in ("h100", "a100")}
+    listed = {"flavors": flavors, "pools": {name: pools[name] for name in sorted(picked)}}
+    prices = read_price_list(listed, default_currency="EUR")
+    return replace(books, capacity=capacity), prices
+
+
+@given(in_pools(), st.sets(TIMES), st.lists(st.booleans(), max_size=LAST), RULES)
+def test_rolls_change_no_table_where_nodes_have_prices_of_their_own(
+    priced: tuple[Books, PriceBook],
+    cuts: set[int],
+    picked: list[bool],
+    asked: tuple[str, Rules],
+) -> None:
+    books, prices = priced
+    by, rules = asked
+    window = Window(0, LAST)
+    turns = pool_edges(prices, books.capacity, window)
+
+    direct = cost_table(books, prices, window, by, rules=rules)
+    some = rolled(books, cuts, picked, prices, turns)
+    again = cost_table(some, prices, window, by, rules=rules)
+
+    assert again == direct
+    if rules.idle is not IdlePolicy.NONE:
+        assert sum((row.cost for row in direct.rows), Fraction(0)) == direct.capacity_cost
 
 
 @given(all_books(), st.sets(TIMES, min_size=1))

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from muster_domain.money import MICROS, IdlePolicy, nearest
 from muster_rating.budgets import Span, cost_micros, most_micros
 from muster_rating.charges import charges
 from muster_rating.charging import Rules
-from muster_rating.opencost.filters import read_filter
+from muster_rating.opencost.filters import ALLOCATION_FIELDS, read_filter
 from muster_rating.opencost.sets import Terms, allocation_sets, read_aggregate
 from muster_rating.policies import PolicyVersion
 from muster_rating.price_lists import read_price_list
@@ -134,7 +135,9 @@ def test_everybody_pays_the_price_of_the_nodes_that_he_was_on() -> None:
         ("b", "nominal", "", 14),
         ("b", "nominal", "rack", 10),
     ]
-    terms = Terms(key=read_aggregate("node"), keep=read_filter(""), include_idle=True)
+    terms = Terms(
+        key=read_aggregate("node"), keep=read_filter("", ALLOCATION_FIELDS), include_idle=True
+    )
     (found,) = allocation_sets(books, prices, [TEN_HOURS], terms)
     assert {key: one.total_cost / MICROS for key, one in found.items()} == {
         ("n1",): 40,
@@ -165,7 +168,7 @@ def test_a_node_that_is_counted_later_only_is_in_its_pool_before() -> None:
         ("a", "rack", 20),
         ("", "rack", -20),
     }
-    terms = Terms(key=read_aggregate("team"), keep=read_filter(""))
+    terms = Terms(key=read_aggregate("team"), keep=read_filter("", ALLOCATION_FIELDS))
     (found,) = allocation_sets(books, prices, [window], terms)
     assert {key: one.total_cost / MICROS for key, one in found.items()} == {("a",): 20}
 
@@ -180,6 +183,33 @@ def test_a_budget_holds_the_dearest_price_that_a_node_of_the_flavor_may_have() -
 def test_lists_together_keep_all_pools() -> None:
     lists = (PriceList(name="a", book=read(rack=RACK_A)), PriceList(name="b", book=read(old=OLD)))
     assert {pool.name for pool in price_books(lists)["EUR"].pools} == {"rack", "old"}
+
+
+def test_of_pools_in_different_lists_that_tie_the_first_name_counts() -> None:
+    node = replace(HOUSE.capacity(4), labels={**RACK, "room": "1"})
+    lists = [
+        PriceList(name=name, book=read(**pools))
+        for name, pools in (
+            ("a", {"zoo": pool("1.00", node_labels=RACK)}),
+            ("b", {"ark": pool("2.00", node_labels={"room": "1"})}),
+            ("c", {"both": pool("3.00", node_labels={"room": "1", "hall": "2"})}),
+        )
+    ]
+    for order in permutations(lists):
+        price = price_on_node(price_books(order)["EUR"], node, 0)
+        assert price is not None
+        assert (price.pool, price.hourly) == ("ark", 2)
+
+
+def test_a_pool_that_two_lists_name_alike_is_that_of_the_later_list() -> None:
+    room = {**pool("2.00", node_labels={"room": "1"}), "resources": {"cpu": {"hourly": "9"}}}
+    lists = [PriceList(name="a", book=read(x=RACK_A)), PriceList(name="b", book=read(x=room))]
+    for order in permutations(lists):
+        book = price_books(order)["EUR"]
+        for labels in (RACK, {"room": "1"}):
+            price = price_on_node(book, replace(HOUSE.capacity(4), labels=labels), 0)
+            assert price is not None
+            assert price.pool == "", "no list says what a card of this room costs"
 
 
 @st.composite
@@ -231,6 +261,8 @@ def test_totals_are_the_nodes_at_their_prices_whoever_pays(
             told[line.cluster_queue] = told.get(line.cluster_queue, Fraction(0)) + cost
     by_queue = {row.key: row.cost for row in table.rows if row.kind is RowKind.USAGE}
     assert {k: v for k, v in told.items() if v} == {k: v for k, v in by_queue.items() if v}
-    terms = Terms(key=read_aggregate("team"), keep=read_filter(""), share_idle=True)
+    terms = Terms(
+        key=read_aggregate("team"), keep=read_filter("", ALLOCATION_FIELDS), share_idle=True
+    )
     (found,) = allocation_sets(counted, prices, [window], terms)
     assert sum((one.total_cost for one in found.values()), Fraction(0)) == expected

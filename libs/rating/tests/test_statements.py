@@ -164,6 +164,7 @@ def test_a_closed_month_stays_and_what_is_known_later_is_a_correction_in_the_nex
 def test_whatever_becomes_known_when_all_statements_together_charge_what_is_so(
     rounds: list[list[tuple[str, int, int, int]]],
 ) -> None:
+    """I5: what is closed stays; all statements together are right."""
     statements = close(charges(made(rounds[0]), PRICES, DAY), [], JUNE)
     digests = [statements[0].digest]
     for number, jobs in enumerate(rounds[1:], start=7):

@@ -8,11 +8,14 @@ import pytest
 from muster_accounting.roller import DAY_MS, GRACE_MS, Roller
 from muster_contracts.queries import CostReport
 from muster_domain.money import IdlePolicy
+from muster_rating.attempts import Attempt
+from muster_rating.price_lists import read_price_list
 from muster_rating.prices import HOUR_MS
 from muster_rating.windows import Window
+from muster_runtime.reader import Received
 
 from .homes import Home
-from .log import Books, Job, Log, clock, open_books
+from .log import GPU, Books, Job, Log, clock, open_books
 
 LAST_H = 60
 ALL = Window(clock(0), clock(LAST_H))
@@ -81,6 +84,49 @@ async def test_reports_from_rolls_are_the_same(books: Books) -> None:
         assert await roll_all(books) == 0
     finally:
         await books.close()
+
+
+POOLS = read_price_list(
+    {
+        "flavors": {"h100": {GPU: {"hourly": "1.40"}}},
+        "pools": {"n2": {"node": "n2", "resources": {GPU: {"hourly": "0.90"}}}},
+    },
+    default_currency="EUR",
+)
+
+
+async def test_reports_read_rolls_where_nodes_have_prices_of_their_own(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = house()
+    books = await open_books(home, prices=POOLS)
+    try:
+        await books.keeper.take_objects(log.objects)
+        await books.take(log.messages)
+        direct = await reports(books)
+        await roll_all(books)
+        assert await reports(books) == direct
+        read: list[Window] = []
+        attempts_in = books.store.attempts_in
+
+        async def watched(window: Window) -> list[Attempt]:
+            read.append(window)
+            return await attempts_in(window)
+
+        monkeypatch.setattr(books.store, "attempts_in", watched)
+        await books.report("team", hours=LAST_H, through_h=LAST_H)
+        assert read == [], "all of it was rolled"
+        await books.keeper.take_objects(prorata(log))
+        await books.report("team", hours=LAST_H, through_h=LAST_H)
+        assert read == [ALL], "rolls do not know loans in proportion"
+    finally:
+        await books.close()
+
+
+def prorata(log: Log) -> list[Received]:
+    terms = {"basis": "usage", "loanAttribution": "prorata"}
+    log.declare("ChargingPolicy", "finance", {"versions": [terms]})
+    return log.objects[-1:]
 
 
 async def test_what_is_told_of_an_earlier_time_takes_the_rolls_after_it_away(books: Books) -> None:

@@ -20,7 +20,7 @@ from muster_rating.capacity import CapacitySpan
 from muster_rating.catalogs import quota_windows
 from muster_rating.charging import LENT, SURCHARGE, UNUSED, Quotas, charged
 from muster_rating.holdings import Holding, holdings_by_pair
-from muster_rating.metering import Balance, balance
+from muster_rating.metering import EMPTY, Balance, balance, balances_by_node
 from muster_rating.observations import Observations, observed_of
 from muster_rating.policies import PolicyVersion, policy_windows
 from muster_rating.prices import ALWAYS_MS, Price, PriceBook, RatedWindow
@@ -163,7 +163,7 @@ def _of_pair(
     lines += _surcharges(pair, held, borrowed, paid, rated)
     yield from lines
     reserved = balance(pair, held, spans, window).reserved
-    totals = [balance(pair, part.holdings, part.capacity, window) for part in parts]
+    totals = _totals(pair, held, spans, rated, parts)
     kept = split(reserved, [total.idle + total.reserved for total in totals])
     for part, total, of_gangs in zip(parts, totals, kept, strict=True):
         pool = "" if part.price is None else part.price.pool
@@ -173,6 +173,23 @@ def _of_pair(
         for kind, quantity in _nobodys(balanced, rest, version).items():
             if quantity:
                 yield _charge(kind, pair, quantity, RatedWindow(window, part.price), window)
+
+
+def _totals(
+    pair: Pair,
+    held: Sequence[Holding],
+    spans: Sequence[CapacitySpan],
+    rated: RatedWindow,
+    parts: Sequence[PricedPart],
+) -> list[Balance]:
+    """Where the capacity at each price went; at several, of each node by itself."""
+    if len(parts) == 1:
+        return [balance(pair, held, spans, rated.window)]
+    on_nodes = balances_by_node(pair, held, spans, rated.window)
+    return [
+        sum((of for node, of in on_nodes.items() if rated.price_on(node) is part.price), EMPTY)
+        for part in parts
+    ]
 
 
 def _shares(

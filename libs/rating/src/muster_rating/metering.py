@@ -105,37 +105,59 @@ def _integrate(turns: list[tuple[int, int, int, int, int]]) -> Balance:
     )
 
 
-def idle_by_node(
+def balances_by_node(
     pair: Pair, holdings: Sequence[Holding], spans: Sequence[CapacitySpan], window: Window
-) -> dict[str, int]:
-    """Milli-unit-milliseconds that nobody held, by node; what is kept for gangs is in it."""
-    turns: dict[str, list[tuple[int, int]]] = {}
+) -> dict[str, Balance]:
+    """The capacity of each node, each by itself; what is kept for gangs is idle here."""
+    turns: dict[str, list[tuple[int, int, int, int]]] = {}
     for span in spans:
-        if span.usable:
-            _free(turns, span.node, window.clip(span.start_ms, span.end_ms), span.quantity_milli)
+        part = window.clip(span.start_ms, span.end_ms)
+        stopped = 0 if span.usable else span.quantity_milli
+        _turn_on(turns, span.node, part, (span.quantity_milli, stopped, 0))
     for holding in holdings:
         if holding.seated_ms is not None:
             part = window.clip(holding.seated_ms, holding.end_ms)
             for node, quantity in seats_of(holding, pair):
-                _free(turns, node, part, -quantity)
-    return {node: _positive(sorted(turns[node])) for node in sorted(turns)}
+                _turn_on(turns, node, part, (0, 0, quantity))
+    return {node: _integrate_node(sorted(turns[node])) for node in sorted(turns)}
 
 
-def _free(
-    turns: dict[str, list[tuple[int, int]]], node: str, part: Window, quantity_milli: int
+def _turn_on(
+    turns: dict[str, list[tuple[int, int, int, int]]],
+    node: str,
+    part: Window,
+    amounts: tuple[int, int, int],
 ) -> None:
     if part.length_ms:
+        capacity, stopped, held = amounts
         of_node = turns.setdefault(node, [])
-        of_node += [(part.start_ms, quantity_milli), (part.end_ms, -quantity_milli)]
+        of_node += [
+            (part.start_ms, capacity, stopped, held),
+            (part.end_ms, -capacity, -stopped, -held),
+        ]
 
 
-def _positive(turns: Sequence[tuple[int, int]]) -> int:
-    total = free = before_ms = 0
-    for at_ms, quantity in turns:
-        total += max(0, free) * (at_ms - before_ms)
+def _integrate_node(turns: Sequence[tuple[int, int, int, int]]) -> Balance:
+    capacity = stopped = held = before_ms = 0
+    there = taken = unavailable = over = 0
+    for at_ms, of_capacity, of_stopped, of_held in turns:
+        length_ms = at_ms - before_ms
+        there += capacity * length_ms
+        taken += held * length_ms
+        unavailable += max(0, stopped - held) * length_ms
+        over += max(0, held - capacity) * length_ms
         before_ms = at_ms
-        free += quantity
-    return total
+        capacity += of_capacity
+        stopped += of_stopped
+        held += of_held
+    return Balance(
+        capacity=there,
+        held=taken,
+        idle=there + over - taken - unavailable,
+        reserved=0,
+        unavailable=unavailable,
+        overallocated=over,
+    )
 
 
 def _unavailable(

@@ -81,6 +81,16 @@ class RatedWindow:
     price: Price | None
     by_node: Mapping[str, Price] = field(default_factory=dict[str, Price])
 
+    def price_on(self, node: str) -> Price | None:
+        """The price on a node."""
+        return self.by_node.get(node, self.price)
+
+    @property
+    def all_prices(self) -> list[Price | None]:
+        """The flavor's price, then each that some node has in its place."""
+        others = {(price.pool, price.effective_from_ms): price for price in self.by_node.values()}
+        return [self.price, *(others[key] for key in sorted(others))]
+
 
 @dataclass(frozen=True)
 class PriceBook:
@@ -190,12 +200,16 @@ class PriceList:
 def price_books(lists: Iterable[PriceList]) -> dict[str, PriceBook]:
     """All price lists together, by currency. Raises what `PriceBook` raises.
 
-    Where two lists price the same from the same time on, the one whose name is later counts.
+    Where two lists price the same from the same time on, the one whose name is later counts; where
+    both have a pool of one name, all of the pool that the later one has.
     """
     prices: dict[str, dict[tuple[str, str, str, int], Price]] = {}
     pools: dict[str, dict[str, Pool]] = {}
     for declared in sorted(lists, key=lambda declared: declared.name):
         of_currency = prices.setdefault(declared.book.currency, {})
+        replaced = {pool.name for pool in declared.book.pools}
+        for key in [key for key in of_currency if key[0] in replaced]:
+            del of_currency[key]
         for price in declared.book.prices:
             key = (price.pool, price.flavor, price.resource, price.effective_from_ms)
             of_currency[key] = price

@@ -29,7 +29,7 @@ from muster_rating.observations import AttemptKey, Observation, Observations
 from muster_rating.policies import PolicyVersion, policy_windows
 from muster_rating.prices import Price, PriceBook, RatedWindow
 from muster_rating.rollups import NOBODY, Holder, Roll, absorb, between
-from muster_rating.scopes import by_price, rated_windows
+from muster_rating.scopes import rated_windows
 from muster_rating.slices import Metered, Slice, add, measure, spans_by_pair
 from muster_rating.windows import Window
 
@@ -159,8 +159,8 @@ def cost_table(
         )
         found = [
             (
-                builder.measure(metered, books.rolls, part, version),
-                replace(rated, window=part),
+                builder.measure(metered, books.rolls, replace(rated, window=part), version),
+                rated,
                 version,
             )
             for rated in rated_windows(prices, pair, spans.get(pair, ()), window)
@@ -168,13 +168,31 @@ def cost_table(
         ]
         if pair in spans or any(whole.cells for whole, _, _ in found):
             for whole, rated, version in found:
-                builder.add(whole, builder.parts(whole, metered, rated), pair, version)
+                builder.add(whole, _by_price(whole, rated), pair, version)
     return builder.finish(window, has_open=any(attempt.is_open for attempt in attempts))
 
 
 _Parts = list[tuple[Price | None, Slice[str]]]
 _Shared = tuple[dict[str, int], int]
 """What each key pays for of some idle time, and what is left."""
+
+
+def _by_price(whole: Slice[str], rated: RatedWindow) -> _Parts:
+    """A slice by the price of its nodes, the flavor's own first.
+
+    What is kept for gangs is kept on no node, so each price has its part of it.
+    """
+    if not rated.by_node:
+        return [(rated.price, whole)]
+    nodes = sorted(whole.nodes)
+    found: _Parts = [
+        (price, whole.on([node for node in nodes if rated.price_on(node) is price]))
+        for price in rated.all_prices
+    ]
+    reserved = split(whole.balance.reserved, [part.balance.idle for _, part in found])
+    for (_, part), kept in zip(found, reserved, strict=True):
+        part.balance = replace(part.balance, idle=part.balance.idle - kept, reserved=kept)
+    return found
 
 
 @dataclass(slots=True, kw_only=True)
@@ -189,17 +207,17 @@ class _Builder:
     capacity_cost: Fraction = Fraction(0)
 
     def measure(
-        self, metered: Metered, rolls: Sequence[Roll], window: Window, version: PolicyVersion
+        self, metered: Metered, rolls: Sequence[Roll], rated: RatedWindow, version: PolicyVersion
     ) -> Slice[str]:
         """A pair while one price and one policy held, from rolls as far as there are any."""
         found: Slice[str] = Slice()
-        flavor = metered.pair[0]
+        flavor, window = metered.pair[0], rated.window
         inside = [
             part
             for part in rolls
             if window.start_ms <= part.window.start_ms and part.window.end_ms <= window.end_ms
         ]
-        nodes = self.rules.idle is IdlePolicy.NODE
+        nodes = self.rules.idle is IdlePolicy.NODE or bool(rated.by_node)
         for part in between([part.window for part in inside], window):
             measure(
                 found,
@@ -213,23 +231,6 @@ class _Builder:
             rolled = part.slices.get(metered.pair)
             if rolled is not None:
                 absorb(found, rolled, lambda holder: self._key_of_holder(holder, flavor))
-        return found
-
-    def parts(self, whole: Slice[str], metered: Metered, rated: RatedWindow) -> _Parts:
-        """A pair while no price changed, by the price of its nodes, the flavor's own first."""
-        if not rated.by_node:
-            return [(rated.price, whole)]
-        pair, nodes = metered.pair, self.rules.idle is IdlePolicy.NODE
-        found: _Parts = []
-        for part in by_price(pair, metered.holdings, metered.capacity, rated):
-            of_price: Slice[str] = Slice()
-            alone = Metered(pair=pair, holdings=part.holdings, capacity=part.capacity, catalogs=())
-            measure(of_price, alone, rated.window, lambda h: self._key_of(h, pair[0]), nodes=nodes)
-            found.append((part.price, of_price))
-        reserved = split(whole.balance.reserved, [of.balance.idle for _, of in found])
-        for (_, of_price), kept in zip(found, reserved, strict=True):
-            free = of_price.balance.idle
-            of_price.balance = replace(of_price.balance, idle=free - kept, reserved=kept)
         return found
 
     def _key_of(self, holding: Holding, flavor: str) -> str | None:
@@ -315,7 +316,8 @@ class _Builder:
             case IdlePolicy.PROPORTIONAL:
                 shared, left = share(idle, found.held, found.others)
             case IdlePolicy.NODE:
-                shared, left = share_by_node(idle, part.idle_on, part.held_on, part.others_on)
+                idle_on = {node: of_node.idle for node, of_node in part.balance_on.items()}
+                shared, left = share_by_node(idle, idle_on, part.held_on, part.others_on)
             case IdlePolicy.OWNER:
                 shared, left = owned
         return shared, left if self.keep is None else 0

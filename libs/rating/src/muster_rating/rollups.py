@@ -14,7 +14,16 @@ from muster_rating.catalogs import Catalog
 from muster_rating.holdings import Holding, holdings_by_pair
 from muster_rating.observations import NOTHING_OBSERVED, Observations
 from muster_rating.prices import HOUR_MS
-from muster_rating.slices import Cell, Metered, Slice, add, add_all, measure, spans_by_pair
+from muster_rating.slices import (
+    Cell,
+    Metered,
+    Slice,
+    add,
+    add_all,
+    add_balances,
+    measure,
+    spans_by_pair,
+)
 from muster_rating.windows import Window
 
 Key = TypeVar("Key", bound=Hashable)
@@ -125,7 +134,12 @@ def absorb(into: Slice[Key], rolled: Slice[Holder], key: Callable[[Holder], Key 
     add_all(into.quotas.lent, rolled.quotas.lent)
     add_all(into.quotas.nominal, rolled.quotas.nominal)
     add_all(into.quotas.unused, rolled.quotas.unused)
-    add_all(into.idle_on, rolled.idle_on)
+    add_balances(into.balance_on, rolled.balance_on)
+    for node, lost in rolled.lost_on.items():
+        for holder, quantity in lost.items():
+            whose = key(holder)
+            if whose is not None:
+                add(into.lost_on.setdefault(node, {}), whose, quantity)
     for node, held in rolled.held_on.items():
         for holder, quantity in held.items():
             whose = key(holder)

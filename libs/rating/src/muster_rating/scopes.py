@@ -9,6 +9,7 @@ from muster_rating.capacity import CapacitySpan
 from muster_rating.holdings import Holding
 from muster_rating.metering import seats_of
 from muster_rating.prices import Price, PriceBook, RatedWindow
+from muster_rating.slices import spans_by_pair
 from muster_rating.windows import Window
 
 _Turns = list[tuple[int, tuple[str, ...]]]
@@ -41,6 +42,17 @@ def rated_windows(
     )
 
 
+def pool_edges(prices: PriceBook, spans: Sequence[CapacitySpan], window: Window) -> tuple[int, ...]:
+    """The moments inside a window at which a node joins or leaves a pool, in order, each once."""
+    if not prices.pools:
+        return ()
+    found: set[int] = set()
+    for (_, resource), of_pair in spans_by_pair(spans).items():
+        for turns in _pool_turns(prices, resource, of_pair).values():
+            found |= {at_ms for at_ms, _ in turns[1:]}
+    return tuple(sorted(at for at in found if window.start_ms < at < window.end_ms))
+
+
 def price_on_node(prices: PriceBook, span: CapacitySpan, at_ms: int) -> Price | None:
     """The price of a node's resource at a moment."""
     pools = prices.pools_of(span.flavor, span.node, span.labels)
@@ -58,14 +70,13 @@ def by_price(
     """
     if not rated.by_node:
         return [PricedPart(rated.price, holdings, spans)]
-    others = {(price.pool, price.effective_from_ms): price for price in rated.by_node.values()}
     return [
         PricedPart(
             price,
             _held_at(pair, holdings, rated, price),
-            [span for span in spans if rated.by_node.get(span.node, rated.price) is price],
+            [span for span in spans if rated.price_on(span.node) is price],
         )
-        for price in (rated.price, *(others[key] for key in sorted(others)))
+        for price in rated.all_prices
     ]
 
 
@@ -75,9 +86,7 @@ def _held_at(
     found: list[Holding] = []
     for holding in holdings:
         held_milli = sum(
-            quantity
-            for node, quantity in seats_of(holding, pair)
-            if rated.by_node.get(node, rated.price) is price
+            quantity for node, quantity in seats_of(holding, pair) if rated.price_on(node) is price
         )
         if held_milli:
             found.append(replace(holding, held_milli=held_milli, waiting_milli=0))

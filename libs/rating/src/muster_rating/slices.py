@@ -14,7 +14,7 @@ from muster_rating.capacity import CapacitySpan
 from muster_rating.catalogs import Catalog, quota_windows
 from muster_rating.charging import Quotas
 from muster_rating.holdings import Holding
-from muster_rating.metering import EMPTY, Balance, balance, idle_by_node, seats_of
+from muster_rating.metering import EMPTY, Balance, balance, balances_by_node, seats_of
 from muster_rating.observations import AttemptKey, Observation, Observations, observed_of
 from muster_rating.policies import NO_POLICY, PolicyVersion
 from muster_rating.windows import Window
@@ -48,13 +48,18 @@ class Cell:
 
 @dataclass(slots=True, kw_only=True)
 class Slice(Generic[K]):
-    """`idle_on`, `held_on` and `others_on` are by node, and only there where they are asked for."""
+    """What was measured of a pair by key.
+
+    `balance_on`, `held_on`, `lost_on` and `others_on` are by node, and only there where they are
+    asked for.
+    """
 
     balance: Balance = EMPTY
     cells: dict[K, Cell] = field(default_factory=dict[K, Cell])
     quotas: Quotas = field(default_factory=Quotas)
-    idle_on: dict[str, int] = field(default_factory=dict[str, int])
+    balance_on: dict[str, Balance] = field(default_factory=dict[str, Balance])
     held_on: dict[str, dict[K, int]] = field(default_factory=dict[str, dict[K, int]])
+    lost_on: dict[str, dict[K, int]] = field(default_factory=dict[str, dict[K, int]])
     others_on: dict[str, int] = field(default_factory=dict[str, int])
 
     @property
@@ -66,6 +71,25 @@ class Slice(Generic[K]):
     def others(self) -> int:
         """What was held by those that have no key."""
         return self.balance.held - sum(cell.held for cell in self.cells.values())
+
+    @property
+    def nodes(self) -> set[str]:
+        """The nodes that it tells apart."""
+        return {*self.balance_on, *self.held_on, *self.others_on}
+
+    def on(self, nodes: Sequence[str]) -> "Slice[K]":
+        """What was held and lost, and where capacity went, on some of its nodes."""
+        found: Slice[K] = Slice()
+        for node in nodes:
+            of_node = self.balance_on.get(node, EMPTY)
+            found.balance += of_node
+            found.balance_on[node] = of_node
+            found.held_on[node] = self.held_on.get(node, {})
+            add(found.others_on, node, self.others_on.get(node, 0))
+            for key, held in self.held_on.get(node, {}).items():
+                lost = self.lost_on.get(node, {}).get(key, 0)
+                found.cells.setdefault(key, Cell()).add(Cell(held=held, lost=lost))
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +125,9 @@ def measure(
     if metered.observations:
         _measure_observed(into, metered, window, key)
     if nodes:
-        idle = idle_by_node(pair, metered.holdings, metered.capacity, window)
-        add_all(into.idle_on, idle)
+        add_balances(
+            into.balance_on, balances_by_node(pair, metered.holdings, metered.capacity, window)
+        )
         _measure_nodes(into, metered, window, key)
 
 
@@ -143,10 +168,13 @@ def _measure_observed(
 
 def _lost(holding: Holding, window: Window) -> int:
     """What it held in the window since its work was last saved, where it was preempted."""
+    return holding.held(_lost_window(holding, window))
+
+
+def _lost_window(holding: Holding, window: Window) -> Window:
+    """The part of a window of which what was held was lost."""
     from_ms = holding.attempt.lost_from_ms
-    if from_ms is None or from_ms >= window.end_ms:
-        return 0
-    return holding.held(Window(max(from_ms, window.start_ms), window.end_ms))
+    return window.clip(window.end_ms if from_ms is None else from_ms, None)
 
 
 def _measure_nodes(into: Slice[K], metered: Metered, window: Window, key: KeyOfHolding[K]) -> None:
@@ -155,17 +183,26 @@ def _measure_nodes(into: Slice[K], metered: Metered, window: Window, key: KeyOfH
         if not held_ms:
             continue
         whose = key(holding)
+        lost_ms = _lost_window(holding, window).overlap_ms(holding.seated_ms or 0, holding.end_ms)
         for node, quantity in seats_of(holding, metered.pair):
             if whose is None:
                 add(into.others_on, node, quantity * held_ms)
             else:
                 add(into.held_on.setdefault(node, {}), whose, quantity * held_ms)
+                if lost_ms:
+                    add(into.lost_on.setdefault(node, {}), whose, quantity * lost_ms)
 
 
 def add(quantities: dict[K, int], key: K, quantity: int) -> None:
     """Add a quantity under a key, unless it is zero."""
     if quantity:
         quantities[key] = quantities.get(key, 0) + quantity
+
+
+def add_balances(balances: dict[str, Balance], more: Mapping[str, Balance]) -> None:
+    """Add every balance under its node."""
+    for node, of_node in more.items():
+        balances[node] = balances.get(node, EMPTY) + of_node
 
 
 def add_all(quantities: dict[K, int], more: Mapping[K, int]) -> None:

@@ -36,6 +36,7 @@ from muster_rating.policies import versions_in
 from muster_rating.prices import PriceBook
 from muster_rating.report import Books
 from muster_rating.rollups import UNROLLED, Roll, between, choose
+from muster_rating.scopes import pool_edges
 from muster_rating.statements import Statement
 from muster_rating.windows import Window, asked_window
 from muster_runtime.bus import DeadLetter
@@ -209,9 +210,8 @@ class Bookkeeper:
         rolled: bool = False,
         edges: Sequence[int] = (),
     ) -> T:
-        """Compute from books; rolls have none of the edges inside, and do not tell pools apart."""
+        """Compute from books; rolls have none of the edges inside."""
         with self.metrics.report_seconds.time():
-            rolled = rolled and not self.prices.pools
             rolls, live = await self._rolls(window, edges) if rolled else ([], [window])
             found = {
                 attempt.key: attempt
@@ -242,7 +242,8 @@ class Bookkeeper:
     async def _rolls(self, window: Window, edges: Sequence[int]) -> tuple[list[Roll], list[Window]]:
         """The rolls in a window, and what is left of it."""
         available = await self.store.rolled_windows(window)
-        chosen, _ = choose(available, window, (*self.prices.changes(window), *edges))
+        turns = pool_edges(self.prices, self.view.spans, window)
+        chosen, _ = choose(available, window, (*self.prices.changes(window), *turns, *edges))
         rolls = await self.store.rolls(chosen)
         return rolls, between([roll.window for roll in rolls], window)
 

@@ -32,10 +32,14 @@ def _written(of_pair: Slice[Holder], holders: dict[Holder, int]) -> dict[str, ob
             for holder, cell in of_pair.cells.items()
         ],
         "quotas": asdict(of_pair.quotas),
-        "idle_on": of_pair.idle_on,
+        "balance_on": {node: astuple(of) for node, of in of_pair.balance_on.items()},
         "held_on": {
             node: [[holders.setdefault(holder, len(holders)), held] for holder, held in by.items()]
             for node, by in of_pair.held_on.items()
+        },
+        "lost_on": {
+            node: [[holders.setdefault(holder, len(holders)), lost] for holder, lost in by.items()]
+            for node, by in of_pair.lost_on.items()
         },
     }
 
@@ -53,10 +57,26 @@ def roll_of(row: Row) -> Roll:
             balance=Balance(**told["balance"]),
             cells={holders[number]: Cell(*amounts) for number, *amounts in told["cells"]},
             quotas=Quotas(**told["quotas"]),
-            idle_on=told["idle_on"],
+            balance_on={node: _balance(of) for node, of in told["balance_on"].items()},
             held_on={
                 node: {holders[number]: held for number, held in by}
                 for node, by in told["held_on"].items()
             },
+            lost_on={
+                node: {holders[number]: lost for number, lost in by}
+                for node, by in told["lost_on"].items()
+            },
         )
     return found
+
+
+def _balance(amounts: list[int]) -> Balance:
+    capacity, held, idle, reserved, unavailable, overallocated = amounts
+    return Balance(
+        capacity=capacity,
+        held=held,
+        idle=idle,
+        reserved=reserved,
+        unavailable=unavailable,
+        overallocated=overallocated,
+    )

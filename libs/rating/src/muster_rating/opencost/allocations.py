@@ -13,7 +13,7 @@ from muster_domain.selectors import Labels
 from muster_rating.attempts import Owner, Pair, settled
 from muster_rating.capacity import CapacitySpan
 from muster_rating.holdings import Holding, holdings_by_pair
-from muster_rating.metering import balance, idle_by_node, seats_of
+from muster_rating.metering import balance, balances_by_node, seats_of
 from muster_rating.observations import Observations, observed_of
 from muster_rating.prices import Price, PriceBook, RatedWindow
 from muster_rating.report import Books
@@ -190,7 +190,7 @@ def _add_held(
                 )
             entry.start_ms = min(entry.start_ms, part.start_ms)
             entry.end_ms = max(entry.end_ms, part.end_ms)
-            rate = _rate(rated.by_node.get(node, rated.price))
+            rate = _rate(rated.price_on(node))
             _charge(entry, component_of(pair[1]), quantity * part.length_ms, rate)
 
 
@@ -224,7 +224,8 @@ def _nobodys(
 ) -> dict[tuple[str, str], int]:
     total = balance(pair, holdings, spans, window)
     idle = total.idle + total.reserved
-    on_node = idle_by_node(pair, holdings, spans, window)
+    on_nodes = balances_by_node(pair, holdings, spans, window)
+    on_node = {node: of.idle for node, of in on_nodes.items()}
     parts = split(idle, list(on_node.values()))
     found = {(IDLE, node): part for node, part in zip(on_node, parts, strict=True) if part}
     if not sum(on_node.values()) and idle:
