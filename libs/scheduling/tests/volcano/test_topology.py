@@ -182,6 +182,36 @@ def of_roles(*roles: str) -> list[Pod]:
     ]
 
 
+@pytest.mark.parametrize(
+    ("of_job", "of_group", "bound"),
+    [
+        (None, None, 4),
+        (SOFT, None, 4),
+        (hard(2), SOFT, 4),
+        (hard(1), SOFT, 0),
+        (SOFT, SOFT, 4),
+        (SOFT, hard(1), 0),
+        (SOFT, hard(2), 4),
+        (None, hard(1), 0),
+        (hard(1), hard(2), 0),
+        (hard(2), hard("rack"), 0),
+    ],
+)
+def test_a_group_is_bounded_by_its_own_wish_and_its_jobs(
+    of_job: NetworkTopology | None, of_group: NetworkTopology | None, bound: int
+) -> None:
+    """Four pods that fill two racks of one hall."""
+    policy = SubGroupPolicy(name="g", match_label_keys=(ROLE,), size=4, network_topology=of_group)
+    plan = on(
+        TWO_RACKS,
+        4,
+        of_roles("w", "w", "w", "w"),
+        network_topology=of_job,
+        sub_groups=(policy,),
+    )
+    assert len(plan.binds) == bound
+
+
 APP = Selector(
     requirements=(Requirement(key="app", operator=SelectorOperator.IN, values=("train", "serve")),)
 )
