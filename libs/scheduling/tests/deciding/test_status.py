@@ -5,7 +5,13 @@ from dataclasses import replace
 import pytest
 
 from muster_domain.checks import ProvisioningRequestConfig
-from muster_domain.queues import AdmissionCheck, AdmissionCheckRule, ResourceFlavor, StopPolicy
+from muster_domain.queues import (
+    AdmissionCheck,
+    AdmissionCheckRule,
+    ResourceFlavor,
+    ResourceQuota,
+    StopPolicy,
+)
 from muster_scheduling import (
     Policy,
     Transformation,
@@ -174,7 +180,7 @@ def test_several_causes_are_told_together() -> None:
         ({"cpu": 300}, Transformation(source="cpu", outputs_milli={"c": 1_000_000}),
          {"cpu": 300, "c": 300_000}),
         ({"cpu": 300}, Transformation(source="cpu", outputs_milli={"c": 1},
-                                      strategy=TransformationStrategy.REPLACE), {"c": 1}),
+                                      strategy=TransformationStrategy.REPLACE), {"c": K}),
         ({"mig": 2 * K, "mem": 3 * K},
          Transformation(source="mig", outputs_milli={"gb": 5000}, multiply_by="mem"),
          {"mig": 2 * K, "mem": 3 * K, "gb": 30 * K}),
@@ -187,6 +193,27 @@ def test_resources_are_made_of_others_exactly(
     requests: dict[str, int], transformation: Transformation, expected: dict[str, int]
 ) -> None:
     assert charged_requests(requests, Policy(transformations=(transformation,))) == expected
+
+
+@pytest.mark.parametrize(
+    ("resource", "amount", "charged"),
+    [("cpu", 1, 1), ("cpu", 1999, 1999), (GPU, 500, K), (GPU, 2 * K, 2 * K), ("mem", 1500, 2 * K)],
+)
+def test_each_pod_is_charged_whole_units_of_all_but_cpu(
+    resource: str, amount: int, charged: int
+) -> None:
+    assert charged_requests({resource: amount}, Policy()) == {resource: charged}
+
+
+def test_quota_of_all_but_cpu_is_whole_units() -> None:
+    limits = {"a100": ResourceFlavor(name="a100")}
+    declared = queue("q", 1)
+    (group,) = declared.resource_groups
+    (flavor,) = group.flavors
+    half = replace(flavor, resources={GPU: ResourceQuota(nominal_milli=2500)})
+    asked = replace(declared, resource_groups=(replace(group, flavors=(half,)),))
+    node = Catalog(Configuration(cluster_queues={"q": asked}, flavors=limits)).queues["q"].node
+    assert node.nominal(("a100", GPU)) == 3 * K
 
 
 def test_resources_with_an_excluded_prefix_are_free() -> None:

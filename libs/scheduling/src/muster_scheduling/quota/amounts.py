@@ -31,7 +31,12 @@ def quota_amount(resource: str, quota_milli: int) -> int:
     Kueue counts cpu in thousandths and everything else in units, so cpu saturates earlier.
     """
     limit = _CPU_UNLIMITED if resource == "cpu" else UNLIMITED
-    return UNLIMITED if quota_milli >= limit else quota_milli
+    return UNLIMITED if quota_milli >= limit else whole(resource, quota_milli)
+
+
+def whole(resource: str, amount_milli: int) -> int:
+    """The amount, rounded up to what Kueue counts in: thousandths of cpu, units of the rest."""
+    return amount_milli if resource == "cpu" else -(-amount_milli // 1000) * 1000
 
 
 def bounded(amount: int) -> int:

@@ -9,17 +9,21 @@ from math import ceil
 
 from muster_domain.policy import Policy, Transformation, TransformationStrategy
 from muster_domain.quantity import Resources
+from muster_scheduling.quota import whole
 
 
 def charged_requests(requests: Resources, policy: Policy) -> dict[str, int]:
-    """Milli-units of one pod that quota is charged; what is finer than a thousandth rounds up."""
+    """Milli-units of one pod that quota is charged, rounded up to what Kueue counts in (R-2, R-13).
+
+    That is thousandths of cpu, and whole units of everything else.
+    """
     kept = {
         name: amount
         for name, amount in requests.items()
         if not any(name.startswith(prefix) for prefix in policy.exclude_prefixes)
     }
     if not policy.transformations:
-        return kept
+        return {name: whole(name, amount) for name, amount in kept.items()}
     made: dict[str, Fraction] = {}
     retained = dict(kept)
     for transformation in policy.transformations:
@@ -31,7 +35,7 @@ def charged_requests(requests: Resources, policy: Policy) -> dict[str, int]:
             made[name] = made.get(name, Fraction(0)) + amount
     for name, amount in made.items():
         retained[name] = retained.get(name, 0) + max(0, ceil(amount))
-    return retained
+    return {name: whole(name, amount) for name, amount in retained.items()}
 
 
 def _outputs(transformation: Transformation, kept: Mapping[str, int]) -> dict[str, Fraction]:
