@@ -74,6 +74,8 @@ class _Form:
 
     def text(self, value: object) -> bytes:
         """JSON of a message of this kind."""
+        if type(value) in _KEPT_TYPES:
+            return _kept.text(value)
         if not self.kept:
             return self.adapter.dump_json(value)
         rest = self.adapter.dump_json(value, exclude=self.names)
