@@ -58,12 +58,12 @@ def to_headers(envelope: Envelope) -> dict[str, str]:
         "ce-type": envelope.type,
         "ce-time": rfc3339(envelope.time_ms),
     }
-    optional = {
-        "ce-causationid": envelope.causation_id,
-        "ce-correlationid": envelope.correlation_id,
-        "traceparent": envelope.traceparent,
-    }
-    headers.update({name: value for name, value in optional.items() if value})
+    if envelope.causation_id:
+        headers["ce-causationid"] = envelope.causation_id
+    if envelope.correlation_id:
+        headers["ce-correlationid"] = envelope.correlation_id
+    if envelope.traceparent:
+        headers["traceparent"] = envelope.traceparent
     return headers
 
 

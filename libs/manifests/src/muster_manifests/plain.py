@@ -50,13 +50,17 @@ class PlainBuilder:
             raise ManifestError((found,)) from error
 
     def _build(self, value: object, depth: int) -> Plain:
+        if isinstance(value, dict):
+            return self._mapping(cast("Mapping[object, object]", value), depth + 1)
+        if isinstance(value, list):
+            return self._list(cast("Sequence[object]", value), depth + 1)
         if isinstance(value, _LEAVES):
             return value
         if isinstance(value, float | Decimal):
             return str(value)
-        if isinstance(value, (dict, Mapping)):
+        if isinstance(value, Mapping):
             return self._mapping(cast("Mapping[object, object]", value), depth + 1)
-        if isinstance(value, (list, Sequence)) and not isinstance(value, bytes | bytearray):
+        if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
             return self._list(cast("Sequence[object]", value), depth + 1)
         raise _NotPlainError(f"a {type(value).__name__} is not a JSON value")
 

@@ -23,6 +23,8 @@ def checks_for(
     None is answered, but for capacity of which they want nothing.
     """
     entry = book.view.catalog.queues[record.cluster_queue]
+    if not entry.queue.admission_checks:
+        return ()
     flavors = {flavor for pod_set in admission.pod_sets for flavor in pod_set.flavors.values()}
     retries = dict(record.state.history.check_retries)
     asked = (
