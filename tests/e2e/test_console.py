@@ -139,6 +139,23 @@ def test_a_workload_says_why_it_waits_and_what_would_help(viewer: httpx.Client) 
     assert 'class="lacking"' in page
 
 
+def test_a_job_that_waits_is_told_where_it_would_fit_and_who_is_there(
+    stack: Stack, viewer: httpx.Client
+) -> None:
+    page = viewer.get("/workloads/vision:waits").text
+    assert "Where it would fit now" in page
+    assert "finds seats now: 2 of 6 pods" in page
+    with Client(stack.gateway_url, token=stack.tokens["viewer"]) as client:
+        found = client.fit("vision:waits")
+    assert [(way.asked, way.largest) for way in found.ways] == [(6, 2)]
+    assert found.domains[0].sitting == ("vision/runs",)
+    with (
+        Client(stack.gateway_url, token=stack.tokens["ci-theirs"]) as stranger,
+        pytest.raises(Refused),
+    ):
+        stranger.fit("vision:waits")
+
+
 def test_nodes_show_who_sits_where(viewer: httpx.Client) -> None:
     page = viewer.get("/nodes").text
     assert page.count('class="cell held team0"') == 7  # six cards and the legend
