@@ -86,7 +86,8 @@ class _Form:
 
 
 @cache
-def _form(kind: type) -> _Form:
+def _form(kind: type[Any]) -> _Form:
+    adapter: TypeAdapter[Any] = _adapter(kind)
     hints = get_type_hints(kind) if is_dataclass(kind) else {}
     kept = [
         name
@@ -94,7 +95,7 @@ def _form(kind: type) -> _Form:
         if _KEPT_TYPES.issuperset(get_args(hint) if isinstance(hint, UnionType) else (hint,))
     ]
     begins = tuple((name, b'"%b":' % name.encode()) for name in kept)
-    return _Form(_adapter(kind), begins, set(kept))
+    return _Form(adapter, begins, set(kept))
 
 
 @cache
