@@ -25,7 +25,7 @@ up: bootstrap ## Run NATS, Valkey and every service on this machine until Ctrl-C
 
 .PHONY: test
 test: bootstrap ## Run every test that needs no Docker and no long crash run
-	$(BIN)/pytest -m "not docker and not crash" -n 2
+	$(BIN)/pytest -m "not docker and not crash" -n 2 --dist worksteal
 
 .PHONY: crash
 crash: bootstrap ## Kill every service and server while jobs flow, and check that nothing was lost

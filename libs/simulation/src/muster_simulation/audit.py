@@ -7,6 +7,7 @@ wrote them is asked.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from muster_admission.rebuild import books_of
 from muster_contracts import codec, events, subjects
 from muster_contracts.books import BooksKept, Told, note, told_otherwise
 from muster_contracts.stored import (
@@ -94,9 +95,9 @@ class Audit:
             self._break("INV-3", f"seats were never given back: {sorted(self._seats)[:3]}")
         return self.broken
 
-    def kept_otherwise(self, partition: str, stored: Mapping[str, bytes]) -> tuple[str, ...]:
-        """Fields of a partition's books that are not stored as the log says them."""
-        return told_otherwise(self.books.get(partition, {}), stored)
+    def kept_otherwise(self, partition: str, fields: Mapping[str, bytes]) -> tuple[str, ...]:
+        """Which of a partition's stored fields are not as the log says them."""
+        return told_otherwise(self.books.get(partition, {}), books_of(fields))
 
     def _take(self, fact: events.Event) -> None:
         match fact:

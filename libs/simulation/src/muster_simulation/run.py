@@ -8,7 +8,6 @@ from prometheus_client import CollectorRegistry
 
 from muster_admission.machine import AdmissionMachine
 from muster_admission.metrics import AdmissionMetrics
-from muster_admission.rebuild import books_of
 from muster_admission.settings import AdmissionSettings
 from muster_contracts import codec, events, subjects
 from muster_contracts.partitions import EVERY_PARTITION, PLACEMENT_SHARD, home_of, partition_of
@@ -118,6 +117,8 @@ class Run:
         if not world.run(world.now_ms + CALM_MS, self._all_done):
             raise InvariantBroken("INV-5", f"not ended: {self._unfinished()}")
         world.run(world.now_ms + 60_000)
+        if not world.run(world.now_ms + 60_000, self._is_quiet):
+            raise InvariantBroken("INV-5", "a process has work left")
         return self._conclude()
 
     def configure(self, configuration: Configuration) -> None:
@@ -222,6 +223,9 @@ class Run:
     def _all_done(self) -> bool:
         return len(self.watch.ended) >= len(self.scenario.jobs) and not self._unfinished()
 
+    def _is_quiet(self) -> bool:
+        return all(process.idle for process in (*self.admission, self.placement))
+
     def _unfinished(self) -> list[str]:
         ended = self.watch.ended
         return [job.workload.id for job in self.scenario.jobs if job.workload.id not in ended]
@@ -232,9 +236,6 @@ class Run:
         for invariant, what in sorted(audit.conclude().items()):
             raise InvariantBroken(invariant, what)
         self._compare(audit)
-        for process in (*self.admission, self.placement):
-            if not process.idle:
-                raise InvariantBroken("INV-5", "a process has work left")
         floor = self.placement.machine.floor if self.placement.machine is not None else None
         if floor is not None and floor.gangs:
             raise InvariantBroken("INV-3", f"seats leak: {sorted(floor.gangs)}")
@@ -261,7 +262,7 @@ class Run:
                     raise InvariantBroken("INV-9", f"{identity}: {again} in the log")
                 if not isinstance(record.state, Finished):
                     raise InvariantBroken("INV-5", f"{identity} has not ended")
-            otherwise = audit.kept_otherwise(partition, books_of(fields))
+            otherwise = audit.kept_otherwise(partition, fields)
             if otherwise:
                 raise InvariantBroken("INV-9", f"{partition}: {otherwise} in the log")
 

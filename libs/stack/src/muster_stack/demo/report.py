@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from muster_admission.rebuild import books_of
 from muster_contracts import subjects
 from muster_contracts.partitions import PARTITIONS, PLACEMENT_SHARD
 from muster_contracts.stored import records_of
@@ -105,7 +104,7 @@ async def _compare_stores(
 ) -> None:
     """The store must be what follows from the log, and hold nothing once all has ended."""
     for partition, image in images.items():
-        for name in audit.kept_otherwise(partition, books_of(image.fields)):
+        for name in audit.kept_otherwise(partition, image.fields):
             broken.setdefault("INV-9", f"{partition}: {name} differs from the log")
         for identity, record in records_of(image.fields).items():
             again = audit.records.get(identity)
