@@ -1,5 +1,6 @@
 """The servers of a stack, its folder and its lock; services have their tests in tests/."""
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from redis import Redis
 
 from muster_domain.errors import Conflict, NotFound
 from muster_ledger.redis_store import RedisStore
+from muster_runtime.embedded import LOOPBACK
 from muster_stack.plan import StackOptions
 from muster_stack.stack import Stack
 from muster_testing.waiting import wait_until
@@ -73,4 +75,15 @@ def test_nothing_runs_after_a_failed_start(tmp_path: Path) -> None:
         stack.start()
     assert not stack.nats.running
     with Stack(tmp_path, SERVERS_ONLY):
+        pass
+
+
+def test_a_port_that_somebody_has_is_named_before_anything_starts(tmp_path: Path) -> None:
+    with socket.create_server((LOOPBACK, 0)) as somebody:
+        port = somebody.getsockname()[1]
+        stack = Stack(tmp_path, StackOptions(services=(), http_port=port))
+        with pytest.raises(Conflict, match=f"port {port} is taken; give --http-port another"):
+            stack.start()
+        assert not stack.nats.running
+    with Stack(tmp_path, StackOptions(services=(), http_port=port)):
         pass

@@ -329,14 +329,15 @@ def free_ports(count: int) -> tuple[int, ...]:
     first = secrets.randbelow(len(PORTS))
     for offset in range(len(PORTS)):
         port = PORTS[(first + offset) % len(PORTS)]
-        if _is_free(port):
+        if is_free(port):
             found.append(port)
         if len(found) == count:
             return tuple(found)
     raise Transient(f"no {count} free ports in {PORTS.start}..{PORTS.stop - 1}")
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int) -> bool:
+    """Whether nobody listens on a port of this machine's loopback."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

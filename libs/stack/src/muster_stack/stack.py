@@ -28,6 +28,7 @@ from muster_runtime.embedded import (
     NatsConfig,
     RedisConfig,
     free_ports,
+    is_free,
     nats_server,
     redis_server,
 )
@@ -133,6 +134,7 @@ class Stack:
         What had started is stopped again when something does not.
         """
         self._lock_folder()
+        self._check_ports()
         self._closing.clear()
         self._reaper = Reaper()
         try:
@@ -168,9 +170,7 @@ class Stack:
         if self._reaper is not None:
             self._reaper.close()
             self._reaper = None
-        if self._lock_file is not None:
-            os.close(self._lock_file)
-            self._lock_file = None
+        self._unlock_folder()
 
     def wait_ready(self, name: str, deadline_s: float = READY_DEADLINE_S) -> None:
         """Wait for one process. Raises `StackError`."""
@@ -247,6 +247,19 @@ class Stack:
             os.close(descriptor)
             raise Conflict(f"another stack uses {self.folder}; stop it first") from error
         self._lock_file = descriptor
+
+    def _unlock_folder(self) -> None:
+        if self._lock_file is not None:
+            os.close(self._lock_file)
+            self._lock_file = None
+
+    def _check_ports(self) -> None:
+        """What listens on a port that was asked for would be taken for a service of this stack."""
+        asked = {"--http-port": self.options.http_port, "--console-port": self.options.console_port}
+        for option, port in asked.items():
+            if port and not is_free(port):
+                self._unlock_folder()
+                raise Conflict(f"port {port} is taken; give {option} another, or 0 for a free one")
 
     def _choose_ports(self) -> tuple[Endpoints, dict[str, int]]:
         free = list(free_ports(5 + len(self.instances)))
