@@ -4,10 +4,9 @@ import re
 from dataclasses import dataclass, is_dataclass
 from functools import cache
 from types import UnionType
-from typing import Any, TypeVar, cast, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import from_json
 
 from muster_contracts import events
 from muster_domain.errors import InvalidValue
@@ -31,6 +30,7 @@ EVENT_TYPES: dict[str, type[events.Event]] = {
 EVENT_NAMES = {kind: name for name, kind in EVENT_TYPES.items()}
 
 
+_OBJECT = TypeAdapter(dict[str, Any])
 _KEPT_TYPES = frozenset({Workload, *get_args(WorkloadState)})
 _KEPT_BYTES_MAX = 4 * 1024 * 1024
 _KEPT_COUNT_MAX = 4096
@@ -141,8 +141,8 @@ def parse_object(body: bytes) -> dict[str, Any] | None:
     if not body.lstrip().startswith(b"{"):
         return None
     try:
-        return cast("dict[str, Any]", from_json(body))
-    except ValueError:
+        return _OBJECT.validate_json(body)
+    except ValidationError:
         return None
 
 
