@@ -21,6 +21,8 @@ M = TypeVar("M", bound=Machine)
 TURN_MS_MAX = 40
 IDLE_TURN_MS_MAX = 400
 """Between turns in which nothing happened, once there are no faults whose chance is per turn."""
+IDLE_WAIT_MS = 1_000
+"""An owner decides when something came or is due, and at least so often, as the chassis' does."""
 BATCH_MAX = 24
 RESTART_MS_MAX = 2_000
 
@@ -47,6 +49,7 @@ class OwnerProcess(Generic[M]):
         self._version = 0
         self._position = 0
         self._cursor = 0
+        self._decide_at_ms = 0
         self._claim()
 
     @property
@@ -67,6 +70,7 @@ class OwnerProcess(Generic[M]):
         self.machine = self._build(image)
         self._version = image.version
         self._position = self._cursor = image.watermark
+        self._decide_at_ms = world.now_ms
         self._committed(self.machine)
         self._turn(self._epoch)
 
@@ -91,7 +95,9 @@ class OwnerProcess(Generic[M]):
         batch, cursor = world.log.read(self._cursor, machine.inputs(), count)
         for received in batch:
             machine.ingest(received, world.now_ms)
-        changes = machine.decide(world.now_ms)
+        changes = (
+            self._decide(machine) if batch or world.now_ms >= self._decide_at_ms else Changes()
+        )
         watermark = batch[-1].sequence if batch else self._position
         if changes and not self._commit(changes, watermark):
             self._crash()
@@ -103,6 +109,14 @@ class OwnerProcess(Generic[M]):
             self._crash()
             return
         self._turn(epoch, idle=not batch and not changes)
+
+    def _decide(self, machine: M) -> Changes:
+        now_ms = self._world.now_ms
+        changes = machine.decide(now_ms)
+        wake_ms = machine.wake_at_ms()
+        idle_ms = now_ms + IDLE_WAIT_MS
+        self._decide_at_ms = idle_ms if wake_ms is None else min(idle_ms, wake_ms)
+        return changes
 
     def _commit(self, changes: Changes, watermark: int) -> bool:
         world = self._world
