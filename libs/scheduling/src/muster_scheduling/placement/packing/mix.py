@@ -16,7 +16,7 @@ PODS_MAX = 16_384
 """Past so many pods all counts are halved, so that the mix follows what comes now."""
 
 _REPRICE_AFTER = 16
-_REPRICE_PART = 8
+_REPRICE_PART = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from muster_scheduling.placement.columns import LIMIT, Columns, Vector
+from muster_scheduling.placement.columns import LIMIT, Columns, Mask, Vector
 from muster_scheduling.placement.eligibility import eligible_under
 from muster_scheduling.placement.packing.mix import PodKind
 from muster_scheduling.placement.record import PODS
@@ -20,88 +20,80 @@ Matrix = npt.NDArray[np.int64]
 
 @dataclass(slots=True)
 class FreeOn:
-    """What is free on some rows: `quantities` by asked resource, and by size of a card's part.
+    """What is free on some rows: `quantities` by asked resource, `left` of each card, ascending.
 
-    `pieces` is how many parts of each size the cards hold, `usable` the free thousandths on cards
-    that hold at least one. Rows of one of the `groups` are open to the same kinds.
+    Rows of one of the `groups` are open to the same kinds.
     """
 
     rows: Vector
     groups: Vector
     quantities: Matrix
-    pieces: Matrix
-    usable: Matrix
+    left: Matrix
 
     def at(self, picked: Vector) -> "FreeOn":
         """A copy of some of the rows, or of one row several times."""
         return FreeOn(
-            self.rows[picked],
-            self.groups[picked],
-            self.quantities[picked],
-            self.pieces[picked],
-            self.usable[picked],
+            self.rows[picked], self.groups[picked], self.quantities[picked], self.left[picked]
         )
 
     def put(self, changed: "FreeOn") -> None:
         """Take over changed rows; these are all rows, in order."""
         self.quantities[changed.rows] = changed.quantities
-        self.pieces[changed.rows] = changed.pieces
-        self.usable[changed.rows] = changed.usable
+        self.left[changed.rows] = changed.left
+
+    @property
+    def state(self) -> Matrix:
+        """All that makes two rows equal."""
+        return np.concatenate((self.groups[:, None], self.quantities, self.left), axis=1)
 
     def distinct(self) -> tuple[Vector, Vector]:
         """The first of all equal rows, and for each row which of the first it equals."""
         alone = np.arange(len(self.rows))
         if len(alone) < _FEW:
             return alone, alone
-        columns = (self.groups[:, None], self.quantities, self.pieces, self.usable)
-        state = np.concatenate(columns, axis=1)
+        state = self.state
         factors = _FACTOR ** np.arange(1, state.shape[1] + 1, dtype=np.int64)
         _, first, same = np.unique(state @ factors, return_index=True, return_inverse=True)
         equal = bool((state == state[first[same]]).all())
         return (first, same) if equal else (alone, alone)
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What kinds ask of one resource: `kinds` that do, and which of the different `amounts`."""
-
-    kinds: Vector
-    amounts: Vector
-    amount_of: Vector
-
-
 class KindRoom:
-    """How many pods of each kind fit where, and how much of the cards they could use."""
+    """What kinds ask for, and how many pods of each fit where.
+
+    `asked` has their quantities by resource, `cards` and `milli` how many cards they take and how
+    much of each; `eligible` says on which nodes they may be at all. No node has more than
+    `cards_most` cards.
+    """
 
     def __init__(self, columns: Columns, kinds: Sequence[PodKind]) -> None:
         self._columns = columns
-        self.kinds = kinds
         self.resources = tuple(
             sorted({r for kind in kinds for r, _ in kind.shape if r in columns.free or r != PODS})
         )
-        self._asked = [_asked_of(kinds, resource) for resource in self.resources]
+        self.cards_most = columns.cards.memory.shape[1]
         memory = columns.card_memory
-        sizes = [kind.share.milli_of(memory) if kind.share else WHOLE for kind in kinds]
-        self.sizes = np.array(sorted({*sizes, WHOLE} - {0}), np.int64)
-        self._size_of = np.searchsorted(self.sizes, np.maximum(sizes, 1))
-        each = [kind.share.cards if kind.share else kind.cards for kind in kinds]
-        self._cards_each = np.array(each, np.int64)
-        self._eligible = np.ones((len(columns), len(kinds)), np.bool_)
+        self.asked = np.array([self.quantities_of(kind) for kind in kinds], np.int64).reshape(
+            len(kinds), len(self.resources)
+        )
+        self.cards = np.array([k.share.cards if k.share else k.cards for k in kinds], np.int64)
+        milli = [max(1, kind.share.milli_of(memory)) if kind.share else WHOLE for kind in kinds]
+        self.milli = np.array(milli, np.int64)
+        self.eligible = np.ones((len(columns), len(kinds)), np.bool_)
         for number, kind in enumerate(kinds):
-            self._eligible[:, number] = eligible_under(columns, kind.rules).usable
-        self._groups = np.unique(self._eligible, axis=0, return_inverse=True)[1].reshape(-1)
+            self.eligible[:, number] = eligible_under(columns, kind.rules).usable
+        self._open, groups = np.unique(self.eligible, axis=0, return_inverse=True)
+        self._groups = groups.reshape(-1)
 
     def free_on(self, rows: Vector) -> FreeOn:
         """What is free on rows now."""
         columns, nothing = self._columns, np.zeros(len(rows), np.int64)
         free = [columns.free[r][rows] if r in columns.free else nothing for r in self.resources]
-        left = columns.cards.at(rows).left_milli
         return FreeOn(
             rows=rows,
             groups=self._groups[rows],
             quantities=np.stack(free, axis=1) if free else np.zeros((len(rows), 0), np.int64),
-            pieces=(left[:, :, None] // self.sizes).sum(axis=1),
-            usable=self.usable_parts(left).sum(axis=1),
+            left=np.sort(columns.cards.at(rows).left_milli, axis=1),
         )
 
     def quantities_of(self, kind: PodKind) -> Vector:
@@ -109,34 +101,26 @@ class KindRoom:
         asked = dict(kind.shape)
         return np.array([asked.get(resource, 0) for resource in self.resources], np.int64)
 
-    def usable_parts(self, left: Matrix) -> Matrix:
-        """What is left of cards where it holds a part of each size, else nothing."""
-        parts = left[..., None]
-        return np.where(parts >= self.sizes, parts, 0)
+    def need_no_less(self, kinds: Vector, kind: int) -> Mask:
+        """Which of some kinds need at least what a kind does, and may be nowhere that it may not.
 
-    def seats(self) -> Matrix:
-        """How many pods of each kind fit on each node."""
-        return self.seats_on(self.free_on(np.arange(len(self._columns))))
+        A seat for one of them is a seat for the kind.
+        """
+        outside = self._open[:, kinds] & ~self._open[:, kind, None]
+        as_much = (self.asked[kinds] >= self.asked[kind]).all(axis=1)
+        as_much &= (self.cards[kinds] >= self.cards[kind]) & (self.milli[kinds] >= self.milli[kind])
+        return as_much & ~outside.any(axis=0)
 
-    def seats_on(self, free: FreeOn) -> Matrix:
-        """How many pods of each kind fit on the given rows."""
-        fits = np.full((len(free.rows), len(self.kinds)), LIMIT, np.int64)
-        for number, asked in enumerate(self._asked):
+    def seats_on(self, free: FreeOn, kinds: Vector) -> Matrix:
+        """How many pods of each of some kinds fit on the given rows."""
+        fits = np.full((len(free.rows), len(kinds)), LIMIT, np.int64)
+        for number, asked in enumerate(self.asked[kinds].T):
+            asking = np.flatnonzero(asked)
             left = np.maximum(free.quantities[:, number, None], 0)
-            quotient = left // asked.amounts
-            fits[:, asked.kinds] = np.minimum(fits[:, asked.kinds], quotient[:, asked.amount_of])
-        counted = np.flatnonzero(self._cards_each)
-        pieces = free.pieces[:, self._size_of[counted]] // self._cards_each[counted]
-        fits[:, counted] = np.minimum(fits[:, counted], pieces)
-        return np.where(self._eligible[free.rows], fits, 0)
-
-    def usable_on(self, free: FreeOn) -> Matrix:
-        """Free thousandths of cards that each kind could use; nothing for kinds without cards."""
-        return np.where(self._cards_each > 0, free.usable[:, self._size_of], 0)
-
-
-def _asked_of(kinds: Sequence[PodKind], resource: str) -> _Asked:
-    asked = np.array([dict(kind.shape).get(resource, 0) for kind in kinds], np.int64)
-    asking = np.flatnonzero(asked)
-    amounts, amount_of = np.unique(asked[asking], return_inverse=True)
-    return _Asked(asking, amounts, amount_of)
+            fits[:, asking] = np.minimum(fits[:, asking], left // asked[asking])
+        with_cards = np.flatnonzero(self.cards[kinds])
+        sizes, size_of = np.unique(self.milli[kinds[with_cards]], return_inverse=True)
+        parts = (free.left[:, :, None] // sizes).sum(axis=1)[:, size_of]
+        parts //= self.cards[kinds[with_cards]]
+        fits[:, with_cards] = np.minimum(fits[:, with_cards], parts)
+        return np.where(self.eligible[free.rows][:, kinds], fits, 0)
