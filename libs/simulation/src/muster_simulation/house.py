@@ -363,7 +363,8 @@ class House(Premises):
 
     def _retry_unseated(self) -> None:
         for guest in self.guests.values():
-            if guest.runs and self.view.pending(guest.workload.id) is not None:
+            runs = guest.phase is Phase.ADMITTED
+            if runs and self.view.pending(guest.workload.id) is not None:
                 ask(self, guest, None)
         for workload_id in list(self._unseated):
             pending = self.view.remove_pending(workload_id)

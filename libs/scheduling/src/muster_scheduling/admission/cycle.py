@@ -170,11 +170,13 @@ class Cycle:
 
     def _nominated(self, workload: PendingWorkload, queue: QueueEntry) -> Entry | None:
         """Nominate without its own claim in the way; `None` for one that may not be looked at."""
-        mark = self._view.journal.checkpoint()
         if workload.id in self._view.claims:
+            mark = self._view.journal.checkpoint()
             self._view.lift_claim(workload.id)
-        entry = self.nominate(workload, queue)
-        self._view.journal.rollback(mark)
+            entry = self.nominate(workload, queue)
+            self._view.journal.rollback(mark)
+        else:
+            entry = self.nominate(workload, queue)
         if entry.verdict is Verdict.INADMISSIBLE:
             self._refused.append(entry)
             return None

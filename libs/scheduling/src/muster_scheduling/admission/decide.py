@@ -136,8 +136,10 @@ def _decide_trees(
     queues = view.catalog.queues_of_root
     lines = [entry for root in roots for entry in queues.get(root, ()) if entry.active]
     for _ in range(budget.cycles):
-        lines = [entry for entry in lines if view.queues[entry.name].active]
-        heads = _again(view, roots) + _heads(view, lines)
+        heads = _heads(view, lines)
+        lines = [entry for _, entry in heads]
+        if view.second_pass:
+            heads = _again(view, roots) + heads
         state = _state(view, heads)
         if not heads or state in seen:
             draft.settled += roots
@@ -176,8 +178,11 @@ def _state(view: AdmissionView, heads: list[Head]) -> tuple[object, ...]:
     marks: list[object] = [len(view.evicting), len(view.holders)]
     for workload, entry in heads:
         bookmark = view.queues[entry.name].bookmarks.get(workload.id)
-        tried = () if bookmark is None else bookmark.tried
-        marks.append((workload.id, *(tuple(sorted(t.items())) for t in tried)))
+        if bookmark is None:
+            marks.append(workload.id)
+        else:
+            tried = (tuple(sorted(t.items())) for t in bookmark.tried)
+            marks.append((workload.id, *tried))
     return tuple(marks)
 
 

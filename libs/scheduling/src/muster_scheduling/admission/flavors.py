@@ -358,11 +358,11 @@ class FlavorAssigner:
         """What quota says about one resource in one flavor (R-30)."""
         node = self._entry.node
         requested = assumed + amount
-        maximum = node.potential.get(fr, 0)
+        potential, quotas, usage = node.potential, node.quotas, node.usage
+        maximum = potential[fr] if fr in potential else 0  # noqa: SIM401 - a call costs more
         available = max(0, self._tree.available(node, fr))
         borrow, may_reclaim = self._tree.borrow_level(node, fr, requested)
-        quota = node.quotas.get(fr)
-        nominal = 0 if quota is None else quota.nominal
+        nominal = quotas[fr].nominal if fr in quotas else 0
         reason: PendingReason | None = None
         if requested > maximum:
             suit, reason = Suit.NO_FIT, PendingReason.EXCEEDS_MAX_QUOTA
@@ -373,7 +373,7 @@ class FlavorAssigner:
             suit = _SUIT[possibility]
         else:
             suit, reason = Suit.NO_FIT, PendingReason.WAITING_FOR_QUOTA
-        used = node.usage.get(fr, 0)
+        used = usage[fr] if fr in usage else 0  # noqa: SIM401 - a call costs more
         return ResourceVerdict(
             fr[1], suit, requested, assumed, nominal, used, available, maximum, borrow, reason
         )
@@ -386,7 +386,8 @@ class FlavorAssigner:
                 continue
             held = old.usage.get(resource, 0) if old is not None else 0
             fr = (choice.flavor, resource)
-            usage[fr] = usage.get(fr, 0) + result.requests[resource] - held
+            before = usage[fr] if fr in usage else 0  # noqa: SIM401 - a call costs more
+            usage[fr] = before + result.requests[resource] - held
             if choice.borrow:
                 assignment.borrowing = max(assignment.borrowing, choice.borrow)
 

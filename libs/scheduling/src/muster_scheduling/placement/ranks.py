@@ -125,13 +125,15 @@ class FreeDevices:
         zones = self._take_zone(seat.node, pod_set)
         devices = self._take(seat.node, pod_set, zones)
         instances = self._take_instances(seat.node, pod_set, devices)
+        if not (zones or devices or instances or seat.zones or seat.devices or seat.instances):
+            return seat
         return replace(seat, zones=zones, devices=devices, instances=instances)
 
     def _take_instances(
         self, node: str, pod_set: PodSetRequest, devices: Mapping[str, tuple[int, ...]]
     ) -> tuple[MigInstance, ...]:
         taken: list[MigInstance] = []
-        for resource in sorted(pod_set.requests):
+        for resource in sorted(pod_set.requests) if self._instances else ():
             made = self._instances.get((node, profile_of(resource)))
             count = pod_set.requests[resource] // MILLI - len(devices.get(resource, ()))
             if made and count > 0:

@@ -88,9 +88,10 @@ class NodeRecord:
                 self.used[resource] = left
             else:
                 del self.used[resource]
-        self.taken, self.shared, self.pinned = {}, {}, {}
-        for other in self.gangs.values():
-            self._count_devices(other)
+        if holding.devices or holding.shares or holding.pinned:
+            self.taken, self.shared, self.pinned = {}, {}, {}
+            for other in self.gangs.values():
+                self._count_devices(other)
         self._divide()
 
     def free_milli(self, resource: str) -> int:

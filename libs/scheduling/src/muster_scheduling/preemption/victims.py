@@ -105,7 +105,8 @@ class Oracle:
 
     def forget(self) -> None:
         """Another preemptor asks, or usage has changed."""
-        self._found.clear()
+        if self._found:
+            self._found.clear()
 
     def recall(self, usage: Vector, need: frozenset[FlavorResource]) -> list[Victim] | None:
         """The victims, where that very question was asked since; else `None`."""

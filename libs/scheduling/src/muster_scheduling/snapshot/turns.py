@@ -47,7 +47,7 @@ class Turns:
 
         Nothing is counted while no LocalQueues take turns; all is when they begin to.
         """
-        policy = self._policy
+        policy = self._view.policy.admission_fair_sharing
         if policy is None:
             return
         holder = self._view.holders.get(workload_id)

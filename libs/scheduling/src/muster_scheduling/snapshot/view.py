@@ -192,8 +192,9 @@ class AdmissionView:
         holder = self.holders.get(workload_id)
         if holder is not None and holder.unsaved_since_ms != unsaved_since_ms:
             holder.unsaved_since_ms = unsaved_since_ms
-            self._renew(holder)
-            self._settle()
+            if self.policy.improvements.least_lost_work_first:
+                self._renew(holder)
+                self._settle()
 
     def release(self, workload_id: str) -> AdmittedWorkload | None:
         """It is gone: give its quota back, and let its whole tree be looked at again (R-43)."""

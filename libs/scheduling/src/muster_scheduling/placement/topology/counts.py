@@ -69,7 +69,7 @@ def count_level(tree: TopologyTree, level: int, below: LevelCounts, terms: Terms
     able = np.ones_like(below.leaders, np.bool_) if not terms.leaders else below.leaders > 0
     parent = tree.levels[level + 1].parent
     size = len(tree.levels[level].paths)
-    summed = LevelCounts(*(np.zeros(size, np.int64) for _ in range(6)))
+    summed = LevelCounts(*np.zeros((6, size), np.int64))
     np.add.at(summed.pods, parent, pods)
     np.add.at(summed.slices, parent, below.slices)
     np.add.at(summed.affinity, parent, below.affinity)
