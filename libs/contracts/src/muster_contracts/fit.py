@@ -52,8 +52,8 @@ class FitQuestion:
 class PodSetAsked:
     """`pods` equal pods, each of which asks for these milli-units, in these flavors.
 
-    `main` is the resource that they are short of first. `level` is the label, or the tier, that they
-    want to share a domain of; it is empty where they may sit anywhere. `required` when they sit
+    `main` is the resource that they are short of first. `level` is the label, or the tier, of which
+    they want to share a domain; it is empty where they may sit anywhere. `required` when they sit
     nowhere else.
     """
 

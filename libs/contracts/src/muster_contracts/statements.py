@@ -70,10 +70,9 @@ class StatementLine:
     `kind` is usage, or one that belongs to nobody: idle, reserved, unavailable, overallocated,
     uncommitted. `charge_class` of usage is nominal, borrowed, or surcharge, for what a loan costs
     above its time; of a queue that pays by quota it is unused too, for quota that it did not use,
-    and lent, a credit. `corrects` names the earlier
-    period that it puts right. It was held at times within `[start_ms, end_ms)`. The price is that
-    of the `pool` of nodes, or without one that of the flavor. Of what was held, `observed` was looked
-    at, and devices worked in `busy` of that.
+    and lent, a credit. `corrects` names the earlier period that it puts right. It was held at times
+    within `[start_ms, end_ms)`. The price is that of the `pool` of nodes, or without one that of
+    the flavor. Of what was held, `observed` was looked at, and devices worked in `busy` of that.
     """
 
     kind: str

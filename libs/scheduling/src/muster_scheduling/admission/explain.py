@@ -95,9 +95,7 @@ def _message(entry: Entry) -> str:
     if said is not None:
         return said
     if entry.verdict is Verdict.INADMISSIBLE:
-        if entry.workload.failed_checks:
-            return "an admission check has sent it back or rejected it"
-        return entry.workload.inadmissible or f"ClusterQueue {entry.queue.name} is inactive"
+        return _inadmissible(entry)
     volcano = volcano_queue_name(entry.queue.name)
     text = "; ".join(
         dict.fromkeys(_ceiling_texts(entry, volcano))
@@ -109,6 +107,12 @@ def _message(entry: Entry) -> str:
     pending = f"Pending the preemption of {len(entry.victims)} workload(s)"
     waits = pending if entry.victims else "Waiting for victims to be chosen"
     return f"{text}. {waits}" if text else waits
+
+
+def _inadmissible(entry: Entry) -> str:
+    if entry.workload.failed_checks:
+        return "an admission check has sent it back or rejected it"
+    return entry.workload.inadmissible or f"ClusterQueue {entry.queue.name} is inactive"
 
 
 def _stays(entry: Entry) -> str:
