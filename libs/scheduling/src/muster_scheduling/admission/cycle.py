@@ -22,11 +22,12 @@ from muster_scheduling.admission.partial import largest_gang
 from muster_scheduling.admission.seating import seat_preemptor, second_pass
 from muster_scheduling.admission.variants import admitted_sibling, may_migrate
 from muster_scheduling.fairness import Contender, Tournament
-from muster_scheduling.preemption.context import Search, Victim
+from muster_scheduling.preemption.context import Search
 from muster_scheduling.preemption.victims import Oracle, victims_for
 from muster_scheduling.quota import FlavorResource, QuotaNode, Vector
 from muster_scheduling.snapshot.catalog import QueueEntry, suspension
 from muster_scheduling.snapshot.purse import reason_of
+from muster_scheduling.snapshot.remembered import Victim
 from muster_scheduling.snapshot.view import AdmissionView
 from muster_scheduling.snapshot.workloads import AdmittedWorkload, PendingWorkload
 

@@ -1,7 +1,6 @@
 """Flavor assignment (R-26 to R-37): one flavor for every resource of every pod set."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from muster_domain.conditions import PendingReason
@@ -27,9 +26,9 @@ from muster_scheduling.admission.modes import (
     scan_goes_on,
 )
 from muster_scheduling.admission.seating import seat
-from muster_scheduling.preemption.victims import Possibility
 from muster_scheduling.quota import FlavorResource
-from muster_scheduling.snapshot.catalog import Group, QueueEntry
+from muster_scheduling.snapshot.catalog import QueueEntry
+from muster_scheduling.snapshot.remembered import Asks, GroupAsk, Possibility, UnitAsk
 from muster_scheduling.snapshot.view import AdmissionView
 from muster_scheduling.snapshot.workloads import PendingWorkload, PodSetRequest, ScanBookmark
 
@@ -40,37 +39,6 @@ _SUIT = {
 }
 
 _NOTHING_HELD: dict[str, PodSetAdmission] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class GroupAsk:
-    """What is asked of one resource group, in milli-units; `resource` is the first of it.
-
-    `barred` says by flavor why the workload's shape may not use it, empty where it may.
-    """
-
-    group: Group
-    resource: str
-    wanted: dict[str, int]
-    barred: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class UnitAsk:
-    """What pod sets that share their flavors ask together; nobody has the `uncovered` resources."""
-
-    unit: list[int]
-    groups: list[GroupAsk]
-    uncovered: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Asks:
-    """What a workload asks of a ClusterQueue, by pod set and by unit. Nobody changes it."""
-
-    sizes: list[int]
-    requests: list[dict[str, int]]
-    units: list[UnitAsk]
 
 
 Pinned = Sequence[Mapping[str, str]]

@@ -6,13 +6,13 @@ from enum import StrEnum
 from muster_scheduling.admission.decision import EffectGroup, EvictWorkload
 from muster_scheduling.preemption.context import (
     Search,
-    Victim,
     reclaim_allows,
     within_queue_allows,
 )
 from muster_scheduling.preemption.message import preemption_message
 from muster_scheduling.preemption.proposal import Proposal
 from muster_scheduling.preemption.victims import Wanted
+from muster_scheduling.snapshot.remembered import Victim
 from muster_scheduling.snapshot.view import AdmissionView, Snapshot
 from muster_scheduling.snapshot.workloads import PendingWorkload
 

@@ -1,16 +1,16 @@
 """Who must give way: candidates, search for a smallest set, and checking a proposal."""
 
-from muster_scheduling.preemption.context import Search, Victim, candidate_key
+from muster_scheduling.preemption.context import Search, candidate_key
 from muster_scheduling.preemption.message import preemption_message
 from muster_scheduling.preemption.proposal import Proposal, ProposedVictim
 from muster_scheduling.preemption.victims import (
     Oracle,
-    Possibility,
     Wanted,
     find_victims,
     may_leave,
     victims_for,
 )
+from muster_scheduling.snapshot.remembered import Possibility, Victim
 
 __all__ = [
     "Oracle",

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 from muster_domain.conditions import PreemptionReason
 from muster_domain.queues import BorrowWithinCohortPolicy, ReclaimWithinCohort
-from muster_scheduling.preemption.context import Search, Victim
+from muster_scheduling.preemption.context import Search
 from muster_scheduling.quota import FlavorResource, QuotaNode, Vector
+from muster_scheduling.snapshot.remembered import Victim
 from muster_scheduling.snapshot.workloads import AdmittedWorkload
 
 

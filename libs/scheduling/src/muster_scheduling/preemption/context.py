@@ -1,14 +1,13 @@
 """What a victim search is about, and what is common to all searches."""
 
-from dataclasses import dataclass
 from fractions import Fraction
 
-from muster_domain.conditions import PreemptionReason
 from muster_domain.queues import ReclaimWithinCohort, WithinClusterQueue
 from muster_scheduling.fairness.history import UsageKey
 from muster_scheduling.quota import FlavorResource, QuotaNode, Vector
 from muster_scheduling.snapshot.board import Wanted, refusal
 from muster_scheduling.snapshot.catalog import QueueEntry
+from muster_scheduling.snapshot.remembered import Victim
 from muster_scheduling.snapshot.view import AdmissionView
 from muster_scheduling.snapshot.workloads import AdmittedWorkload, PendingWorkload
 
@@ -19,19 +18,6 @@ _Work = tuple[bool, int]
 _NO_WORK: _Work = (False, 0)
 
 CandidateKey = tuple[bool, bool, _Turn, int, _Work, int, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Victim:
-    """A workload that must give way, and by what right."""
-
-    workload: AdmittedWorkload
-    reason: PreemptionReason
-
-    @property
-    def id(self) -> str:
-        """Id of the workload."""
-        return self.workload.id
 
 
 class Search:

@@ -6,8 +6,9 @@ from muster_domain.conditions import PreemptionReason
 from muster_domain.policy import FairSharing, FairStrategy
 from muster_domain.queues import ReclaimWithinCohort
 from muster_scheduling.fairness.share import Share, share_of
-from muster_scheduling.preemption.context import Search, Victim
+from muster_scheduling.preemption.context import Search
 from muster_scheduling.quota import QuotaNode
+from muster_scheduling.snapshot.remembered import Victim
 from muster_scheduling.snapshot.workloads import AdmittedWorkload
 
 

@@ -1,8 +1,8 @@
 """What an evicted workload is told."""
 
 from muster_domain.conditions import PreemptionReason
-from muster_scheduling.preemption.context import Victim
 from muster_scheduling.snapshot.catalog import QueueEntry
+from muster_scheduling.snapshot.remembered import Victim
 from muster_scheduling.snapshot.workloads import PendingWorkload
 
 _BY_RIGHT = {

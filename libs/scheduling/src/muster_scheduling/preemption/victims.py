@@ -1,24 +1,16 @@
 """The entry points of victim search: real, and as the oracle of flavor assignment."""
 
 from dataclasses import dataclass
-from enum import Enum, auto
 
 from muster_domain.errors import NotFound
 from muster_scheduling.preemption.classical import classical_victims
-from muster_scheduling.preemption.context import Search, Victim
+from muster_scheduling.preemption.context import Search
 from muster_scheduling.preemption.fair import candidates_anywhere, fair_victims
 from muster_scheduling.quota import FlavorResource, Vector
 from muster_scheduling.snapshot.catalog import QueueEntry
+from muster_scheduling.snapshot.remembered import Answer, Possibility, Victim
 from muster_scheduling.snapshot.view import AdmissionView, Snapshot
 from muster_scheduling.snapshot.workloads import AdmittedWorkload, PendingWorkload
-
-
-class Possibility(Enum):
-    """What preemption could do for one (flavor, resource)."""
-
-    NO_CANDIDATES = auto()
-    PREEMPT = auto()
-    RECLAIM = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,18 +68,6 @@ def victims_for(search: Search) -> list[Victim]:
     """A smallest set of victims under the policy in force; empty when none would do."""
     fair = search.view.policy.fair_sharing
     return classical_victims(search) if fair is None else fair_victims(search, fair)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What was found for `preemptor`, which lacked `amount` of a pair, at a mark of its tree."""
-
-    preemptor: PendingWorkload
-    amount: int
-    mark: object
-    victims: list[Victim]
-    possibility: Possibility
-    borrow: int
 
 
 class Oracle:

@@ -29,10 +29,9 @@ from muster_scheduling.snapshot.workloads import (
 if TYPE_CHECKING:
     from muster_domain.states import Admission
     from muster_scheduling.admission.decision import Decision, Step
-    from muster_scheduling.admission.flavors import Asks
-    from muster_scheduling.preemption.victims import Answer
     from muster_scheduling.quota import FlavorResource, Undone
     from muster_scheduling.snapshot.purse import Purse
+    from muster_scheduling.snapshot.remembered import Answer, Asks
 
 _ELIGIBILITY_MAX = 200_000
 _ASKS_MAX = 20_000
