@@ -1,5 +1,6 @@
 """Charging policies: which version holds when, and what its queues pay together."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -239,3 +240,13 @@ def test_a_policy_is_part_of_what_a_digest_proves() -> None:
     plain = issue(june, "EUR", june.end_ms, (), (), None)
     charged = issue(june, "EUR", june.end_ms, (), (), None, policy=(version(0, ia=BOTH),))
     assert plain.digest != charged.digest
+
+
+def test_quota_of_what_was_not_there_is_paid_by_nobody_before_its_first_use() -> None:
+    """Neither in a report nor on a statement, though somebody used it in the month after."""
+    used = (HOUSE.attempt("ia", 1, 730, 740), HOUSE.attempt("ia", 1, 730, None, seated=False))
+    books = replace(borrowing(), attempts=used, capacity=())
+    policy = (version(0, ia=COMMITMENT),)
+    table = cost_table(books, PRICES, MONTH, "cluster_queue", rules=Rules(policy=policy))
+    assert [row.key for row in table.rows if row.charged] == []
+    assert charges(books, PRICES, MONTH, policy) == ()

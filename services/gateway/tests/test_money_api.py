@@ -71,7 +71,7 @@ async def test_a_budget_that_does_not_exist_is_said_not_to(house: House) -> None
     code, out, err = await muster(house, "budget", "visoin")
     assert (code, out) == (2, "")
     assert "there is no Budget 'visoin'" in err
-    assert "next:" not in err
+    assert "next: muster budget" in err
 
 
 async def test_a_budget_of_a_partition_that_is_silent_may_exist(house: House) -> None:

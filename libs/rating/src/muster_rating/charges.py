@@ -102,6 +102,8 @@ def charges(
     costs: dict[ChargeKey, Fraction] = {}
     for pair in sorted({*holdings, *spans}):
         held = [h for h in holdings.get(pair, ()) if window.overlap_ms(h.reserved_ms, h.end_ms)]
+        if not held and pair not in spans:
+            continue  # quota of what was not there and nobody held is not paid for
         for rated in rated_windows(prices, pair, spans.get(pair, ()), window):
             for part, version in policy_windows(policy, rated.window):
                 stretch = replace(rated, window=part)
