@@ -184,6 +184,7 @@ class Meter:
             if self._behind:
                 continue
             attempts, facts = tuple(keeper.view.open.values()), tuple(keeper.view.node_facts)
+            found_before = recount.found
             try:
                 difference, closing = await recount.look(attempts, facts, self.clock())
             except Transient as error:
@@ -191,7 +192,7 @@ class Meter:
                 continue
             await self.bus.publish(closing)
             self.metrics.recount_difference.set(difference)
-            self.metrics.zombies.inc(len(closing))
+            self.metrics.zombies.inc(recount.found - found_before)
 
     async def _tell_drift(
         self, keeper: Bookkeeper, report: TokenReport, month: Window, now_ms: int

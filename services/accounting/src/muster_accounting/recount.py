@@ -43,11 +43,16 @@ Key = tuple[str, int]
 
 @dataclass(slots=True)
 class Recount:
-    """Looks again and again; what differs twice in a row differs."""
+    """Looks again and again; what differs twice in a row differs.
+
+    The end of a zombie is told at every look until it is booked, and counted in `found` once.
+    """
 
     bus: Bus
     suspects: frozenset[Key] = frozenset()
     missing: frozenset[Key] = frozenset()
+    told: frozenset[Key] = frozenset()
+    found: int = 0
 
     async def look(
         self, open_attempts: Sequence[Attempt], facts: Iterable[NodeFact], now_ms: int
@@ -58,7 +63,7 @@ class Recount:
         """
         books = {attempt.key: attempt for attempt in open_attempts if attempt.is_open}
         if _by_queue(books.values()) == await self._holders():
-            self.suspects = self.missing = frozenset()
+            self.suspects = self.missing = self.told = frozenset()
             return 0, []
         held = await self._held()
         suspects = frozenset(key for key in books if key not in held)
@@ -67,8 +72,12 @@ class Recount:
         difference = len(zombies) + len(missing & self.missing)
         self.suspects, self.missing = suspects, missing
         turns = [fact for fact in facts if isinstance(fact, NodeTurn)]
-        closed = [await self._closed(books[key], turns, now_ms) for key in zombies]
-        return difference, [message(fact, books) for fact in closed if fact is not None]
+        looked_up = [await self._closed(books[key], turns, now_ms) for key in zombies]
+        closed = [fact for fact in looked_up if fact is not None]
+        told = frozenset((fact.workload_id, fact.attempt) for fact in closed)
+        self.found += len(told - self.told)
+        self.told = told
+        return difference, [message(fact, books) for fact in closed]
 
     async def _holders(self) -> Counter[str]:
         """How many workloads hold quota, by ClusterQueue."""
